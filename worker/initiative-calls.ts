@@ -1,5 +1,5 @@
 import type { InitiativeCaller } from '../activities/activity-context.ts';
-import type { InitiativeCalls } from '../agent/initiatives/initiative-tools.ts';
+import { type InitiativeCalls, type InitiativeRole, takesTasks } from '../agent/initiatives/initiative-tools.ts';
 import type { Initiatives } from '../client/initiatives/initiatives.ts';
 import { PerdureError } from '../domain/errors.ts';
 import type { Db } from '../store/db.ts';
@@ -10,7 +10,7 @@ const NONE = 'none';
 
 /**
  * The tools of initiatives for one tool call, as commands with receipts by its id. A chat session has one active work session, which
- * begins with its first task.
+ * begins with its first task; that of an agent that takes no tasks, when it reads the initiative.
  */
 export function initiativeCalls(api: Initiatives, db: Db, caller: InitiativeCaller): InitiativeCalls {
   const { userId: user, sessionId, agent, toolCallId: idempotencyKey } = caller;
@@ -34,7 +34,8 @@ export function initiativeCalls(api: Initiatives, db: Db, caller: InitiativeCall
     return work(id, { work_session });
   };
   return named({
-    initiative_read: () => api.resume(user, joined()),
+    initiative_read: (_input, role) =>
+      takesTasks(role) ? api.resume(user, joined()) : api.attend(user, joined(), { agent, sessionId }, once),
     initiative_create: (input) => api.create(user, input, once),
     task_next: () => take(),
     task_start: ({ task_id }) => take(task_id),
@@ -61,9 +62,9 @@ export function initiativeCalls(api: Initiatives, db: Db, caller: InitiativeCall
 function named(calls: InitiativeCalls): InitiativeCalls {
   const entries = Object.entries(calls).map(([name, call]) => [
     name,
-    async (input: never) => {
+    async (input: never, role?: InitiativeRole) => {
       try {
-        return await call(input);
+        return await call(input, role);
       } catch (error) {
         if (error instanceof PerdureError) throw new Error(`${error.code}: ${error.message}`, { cause: error });
         throw error;

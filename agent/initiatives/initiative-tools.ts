@@ -14,7 +14,7 @@ const blocker = text.describe('Such as block-001');
 const TOOLS = {
   initiative_read: {
     description:
-      'Reads the initiative that this session works on: the position, the plan, summaries of earlier plans, decisions and active blockers. Read it before anything else.',
+      'Reads the initiative that this session works on: the position, the plan, summaries of earlier plans, decisions, active blockers, and what the last work session left behind. Read it before anything else.',
     input: z.object({}),
   },
   initiative_create: {
@@ -39,7 +39,8 @@ const TOOLS = {
     }),
   },
   task_next: {
-    description: 'Gives you the next task of the position that nobody holds. Null: there is none now.',
+    description:
+      'Gives you a task: the one that you hold and have not started, or the next one of the position that nobody holds. `work_session.notes` says if you go on after one that has crashed. Null: there is none now.',
     input: z.object({}),
   },
   task_start: { description: 'Starts a task. Call it before you work on it.', input: z.object({ task_id }) },
@@ -108,7 +109,7 @@ const TOOLS = {
     }),
   },
   session_end: {
-    description: 'Ends your work session: your uncompleted tasks are given back.',
+    description: 'Ends your work session, with what the next one has to know: your uncompleted tasks are given back.',
     input: z.object({
       notes: text.optional(),
       issues: texts.optional(),
@@ -121,7 +122,7 @@ export type InitiativeTool = keyof typeof TOOLS;
 
 /** The tools of each role. */
 const GRANTED: Readonly<Record<InitiativeRole, readonly InitiativeTool[]>> = {
-  architect: ['initiative_read', 'initiative_create', 'decision_add', 'blocker_add', 'state_update'],
+  architect: ['initiative_read', 'initiative_create', 'decision_add', 'blocker_add', 'state_update', 'session_end'],
   worker: [
     ...(['initiative_read', 'task_next', 'task_start', 'task_progress', 'task_complete', 'decision_add'] as const),
     ...(['blocker_add', 'blocker_bypass', 'state_update', 'session_end'] as const),
@@ -149,8 +150,16 @@ const GRANTED: Readonly<Record<InitiativeRole, readonly InitiativeTool[]>> = {
 
 /** Carries out the tools for one tool call. */
 export type InitiativeCalls = {
-  readonly [Name in InitiativeTool]: (input: z.output<(typeof TOOLS)[Name]['input']>) => Promise<unknown>;
+  readonly [Name in InitiativeTool]: (
+    input: z.output<(typeof TOOLS)[Name]['input']>,
+    role?: InitiativeRole,
+  ) => Promise<unknown>;
 };
+
+/** Whether agents of a role, a worker's unless given, work on tasks. */
+export function takesTasks(role: InitiativeRole = 'worker'): boolean {
+  return GRANTED[role].includes('task_next');
+}
 
 /** A `ToolDefinition` (agent/definition/define.ts, which imports this file). */
 interface MadeTool {
@@ -182,10 +191,10 @@ export function withInitiativeTools<Own extends object>(
   tools: readonly Own[],
   role: InitiativeRole,
 ): (Own | MadeTool)[] {
-  return [...tools.filter((tool) => !made.has(tool)), ...GRANTED[role].map((name) => initiativeTool(name))];
+  return [...tools.filter((tool) => !made.has(tool)), ...GRANTED[role].map((name) => initiativeTool(name, role))];
 }
 
-function initiativeTool(name: InitiativeTool): MadeTool {
+function initiativeTool(name: InitiativeTool, role: InitiativeRole): MadeTool {
   const { description, input } = TOOLS[name];
   const tool: MadeTool = {
     name,
@@ -196,7 +205,7 @@ function initiativeTool(name: InitiativeTool): MadeTool {
     execute: async (given, ctx) => {
       const calls = callsOf.get(ctx);
       if (calls === undefined) throw new Error('a session in memory has no initiative');
-      return calls[name](given as never);
+      return calls[name](given as never, role);
     },
   };
   made.add(tool);

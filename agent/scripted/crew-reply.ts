@@ -30,8 +30,10 @@ interface Read {
 export function crewReply(turn: Turn, tools: readonly string[]): Reply | undefined {
   if (!tools.includes('initiative_read')) return undefined;
   if (tools.includes('initiative_create')) return architect(turn);
+  if (turn.outcomes.at(-1)?.tool === 'session_end') return say('My work session is over.');
   if (tools.includes('task_next')) return worker(turn);
-  return tools.includes('check_site') ? verifier(turn) : orchestrator(turn);
+  const reply = tools.includes('check_site') ? verifier(turn) : orchestrator(turn);
+  return reply.calls.length === 0 ? say(reply.text, call('session_end')) : reply;
 }
 
 function architect({ request, outcomes: [made] }: Turn): Reply {
@@ -70,7 +72,6 @@ export function subjectOf(request: string): string {
 function worker({ outcomes }: Turn): Reply {
   const last = outcomes.at(-1);
   if (last === undefined) return say(INTRODUCTION, call('initiative_read'));
-  if (last.tool === 'session_end') return say('My work session is over.');
   if (!last.ok) return say('', call('session_end', { issues: [`${last.tool}: ${String(last.output)}`] }));
   const task = outputOf(outcomes, 'task_next') as { task_id: string; name: string } | null | undefined;
   if (last.tool === 'task_next' && task === null) return say('There is no task for me now.');

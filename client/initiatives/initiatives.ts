@@ -286,6 +286,22 @@ export class Initiatives {
   }
 
   /**
+   * For an agent that takes no tasks: resumes, and begins the work session of its chat session unless one is active.
+   * @throws {PerdureError} `SessionNotFound`, `WorkspaceNotUsable`
+   */
+  async attend(
+    user: string,
+    id: string,
+    { agent, sessionId }: { agent: string; sessionId: string },
+    options?: Options,
+  ): Promise<InitiativeResume> {
+    const resume = await this.resume(user, id);
+    const args = { agent, session_id: sessionId, attends: true };
+    await this.apply({ user, id, name: 'startSession' }, args, options);
+    return resume;
+  }
+
+  /**
    * Checks that the workspace is as resume_context says, and returns what is needed to go on. What is missing is flagged: until
    * `review`, nobody is given a task.
    * @throws {PerdureError} `WorkspaceNotUsable`

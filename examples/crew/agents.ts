@@ -58,8 +58,9 @@ const verifier = defineAgent({
    No faults: blocker_resolve for each blocker that the message names.
 3. decision_add with the context "Verification of phase N" and the result, in any case.
 4. state_update with the next action and the files of the site in resume_context.files_modified_this_session.
+5. session_end.
 
-If the message asks for a review, check the workspace and call review with what you found.`,
+If the message asks for a review, check the workspace, call review with what you found, and session_end.`,
   tools: [checkSite, readFile],
 });
 
@@ -70,7 +71,7 @@ const orchestrator = defineAgent({
   initiative: 'orchestrator',
   prompt: `You let a blocked initiative go on. ${ALONE}
 
-Call initiative_read. For each active blocker call blocker_bypass: the workaround, and as workaround_tasks what has to be done, one file per task, as in "Write visit.html".`,
+Call initiative_read. For each active blocker call blocker_bypass: the workaround, and as workaround_tasks what has to be done, one file per task, as in "Write visit.html". Then call session_end.`,
   tools: [],
 });
 

@@ -89,16 +89,19 @@ BEGIN
   RETURN jsonb_build_object('kind', 'decision_made', 'outcome', jsonb_build_object('decision_id', p_args -> 'decision_id'));
 END $$;
 
--- p_args: { agent, session_id?, working_on? }. The first work session after a crashed one is told about it in its notes.
+-- p_args: { agent, session_id?, working_on?, attends? }. The first work session after a crashed one is told about it in its notes; not
+-- one that `attends`, which takes no tasks. Of those a chat session has one: null if it is active.
 CREATE OR REPLACE FUNCTION ini_start_session(p_initiative text, p_args jsonb) RETURNS jsonb LANGUAGE plpgsql AS $$
 DECLARE
   v_chat text := p_args ->> 'session_id';
   v_n integer := (SELECT coalesce(max(number), 0) + 1 FROM session_history WHERE initiative_id = p_initiative);
   v_id text := 'session-' || lpad(v_n::text, greatest(3, length(v_n::text)), '0');
+  v_attends boolean := coalesce((p_args ->> 'attends')::boolean, false);
   v_crashed text := (SELECT id FROM session_history
-                      WHERE initiative_id = p_initiative AND status = 'crashed' AND resumed_by IS NULL
+                      WHERE initiative_id = p_initiative AND status = 'crashed' AND resumed_by IS NULL AND NOT v_attends
                       ORDER BY number LIMIT 1);
 BEGIN
+  IF v_attends AND active_work_session(p_initiative, v_chat) IS NOT NULL THEN RETURN NULL; END IF;
   IF v_chat IS NOT NULL AND NOT EXISTS (
        SELECT FROM sessions s JOIN initiatives i USING (user_id)
         WHERE s.session_id = v_chat AND i.initiative_id = p_initiative) THEN

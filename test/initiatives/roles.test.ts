@@ -250,6 +250,31 @@ it('I7 a worker that asks again gets the task that it has not started; without a
   expect((await client.initiatives.get('ada', id)).sessions).toHaveLength(1);
 });
 
+it.each(['architect', 'verifier', 'orchestrator'] as const)(
+  'I7 a session of the role %s has one work session from its reading on, and takes no note of a crash',
+  async (role) => {
+    const id = await create();
+    await play(await join(id), [['task_next', {}]]);
+    await crash(id);
+    const session = await join(id, role);
+    const calls: Call[] = [
+      ['initiative_read', {}],
+      ['initiative_read', {}],
+      ['session_end', { issues: ['no tea'], notes: 'looked around' }],
+    ];
+    await play(session, calls, { input: 5_500, output: 10 });
+    const { sessions } = await client.initiatives.get('ada', id);
+    expect(sessions.slice(1)).toMatchObject([
+      {
+        ...{ agent: role, session_id: session.id, status: 'ended', notes: 'looked around' },
+        issues: ['More than half of the context was used', 'no tea'],
+      },
+    ]);
+    const [taken] = await play(await join(id), [['task_next', {}]]);
+    expect(taken).toMatchObject({ work_session: { id: 'session-003', notes: 'Resuming from session-001 crash' } });
+  },
+);
+
 it('I7 refusals are tool errors with their code, and change nothing', async () => {
   const id = await create();
   const [one, two] = [await join(id), await join(id)];
