@@ -187,12 +187,28 @@ export async function workSessionOf(
   return (await column(db, z.object({ id: z.string(), isActive: z.boolean() }), sql, [initiativeId, sessionId]))[0];
 }
 
+type ChatTarget = Pick<Target, 'userId' | 'initiativeId'> & { sessionId: string };
+
+const newest = z.object({
+  id: z.string(),
+  is_active: z.boolean(),
+  /** 0 to 1; null: not noted. */
+  context_usage: z.number().nullable(),
+  /** It was ended because its context was full. */
+  is_full: z.boolean(),
+});
+
+/** The work session that a chat session has, or had last; undefined: it had none. */
+export function newestWorkSession(db: Db, { userId, initiativeId, sessionId }: ChatTarget) {
+  return call(db, maybe(newest), 'newest_work_session', [initiativeId, userId, sessionId]);
+}
+
 /**
  * Notes how much of its context the work session of a chat session uses, 0 to 1; `isFull` ends it. False: it has none.
  */
 export function noteContext(
   db: Db,
-  { userId, initiativeId, sessionId }: Pick<Target, 'userId' | 'initiativeId'> & { sessionId: string },
+  { userId, initiativeId, sessionId }: ChatTarget,
   { usage, isFull }: { usage: number; isFull: boolean },
 ): Promise<boolean> {
   return call(db, z.boolean(), 'note_context', [initiativeId, userId, sessionId, usage, isFull]);

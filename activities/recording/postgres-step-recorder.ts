@@ -66,7 +66,7 @@ export class PostgresStepRecorder implements StepRecorder<StepOutcome> {
     const model = context.models.resolve(ref, claimed.variant);
     const prompt = await stepPrompt(this.work, { sessionId: claim.sessionId, agent, model });
     this.judged = judgedStep(this.work, { model, prompt });
-    await noteContextOf(this.work, this.judged);
+    const note = await noteContextOf(this.work, this.judged);
     const judgement = await judgeWindow(this.judged);
     if (judgement.kind === 'compact') return { instead: await askForCompaction(this.work, judgement) };
     if (judgement.kind === 'too_long') return { instead: await failTooLong(this.work, judgement) };
@@ -76,7 +76,7 @@ export class PostgresStepRecorder implements StepRecorder<StepOutcome> {
     // A list that a server has changed since holds from the next turn.
     const { tools } = context.mcp.withShownTools(agent, prompt.tools);
     this.call = { prompt, model, tools, flusher, at: performance.now() };
-    return { model, system: prompt.system, messages: prompt.messages, tools };
+    return { model, system: prompt.system, messages: prompt.messages, tools, ...(note !== undefined && { note }) };
   }
 
   add(chunk: UIMessageChunk): void {

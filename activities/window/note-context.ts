@@ -1,27 +1,58 @@
 import { compactionOf } from '../../agent/definition/compaction-schema.ts';
 import { joinedInitiative } from '../../agent/initiatives/initiative-tools.ts';
 import { usableTokens } from '../../domain/compaction.ts';
-import { noteContext } from '../../store/initiatives.ts';
+import { newestWorkSession, noteContext } from '../../store/initiatives.ts';
 import type { Claimed } from '../claims/claimed.ts';
 import { type JudgedStep, windowInUse } from './window.ts';
 
 /**
- * Of a session that works on an initiative: notes when half of its context is in use, and ends its work session when all is, so that
- * the next task begins another one. A failure only delays that to the next step.
+ * Of a session that works on an initiative: notes how much of its context is in use, from half of it on, and ends its work session when
+ * all is. A failure only delays that to the next step.
+ *
+ * @returns what the model has to know, from then on until it has another work session: others may be given its tasks
  */
-export async function noteContextOf({ context, claim, claimed, agent }: Claimed, judged: JudgedStep): Promise<void> {
+export async function noteContextOf(
+  { context, claim, claimed, agent }: Claimed,
+  judged: JudgedStep,
+): Promise<string | undefined> {
   const initiativeId = joinedInitiative(claimed.metadata);
-  if (agent.initiative === undefined || initiativeId === null) return;
-  const settings = compactionOf(agent);
-  const usable = usableTokens(judged.model, settings);
+  if (agent.initiative === undefined || initiativeId === null) return undefined;
+  const target = { userId: claimed.user_id, initiativeId, sessionId: claim.sessionId };
   try {
-    const tokens = await windowInUse(judged.prompt, judged.reported, usable / 2);
-    if (tokens === undefined) return;
-    const isFull = tokens >= settings.compact_at * usable;
-    const target = { userId: claimed.user_id, initiativeId, sessionId: claim.sessionId };
-    const isNoted = await noteContext(context.db, target, { usage: Math.min(1, tokens / usable), isFull });
+    const work = await newestWorkSession(context.db, target);
+    if (work?.is_active !== true) return work?.is_full === true ? handedOff(work.id) : undefined;
+    const used = await contextInUse(judged, work.context_usage);
+    if (used === undefined) return undefined;
+    const isNoted = await noteContext(context.db, target, used);
     if (isNoted) context.bus.publish({ session: initiativeId, kind: 'status' });
+    return isNoted && used.isFull ? handedOff(work.id) : undefined;
   } catch (err) {
     context.log.warn({ err, session: claim.sessionId }, 'the context in use was not noted in the initiative');
+    return undefined;
   }
+}
+
+/** Undefined: less than half, and nothing was noted; or what was noted still holds, to the percent. */
+async function contextInUse(
+  { agent, model, prompt, reported }: JudgedStep,
+  noted: number | null,
+): Promise<{ usage: number; isFull: boolean } | undefined> {
+  const settings = compactionOf(agent);
+  const usable = usableTokens(model, settings);
+  const tokens = await windowInUse(prompt, reported, noted === null ? usable / 2 : 0);
+  if (tokens === undefined) return undefined;
+  const usage = Math.min(1, tokens / usable);
+  const isFull = tokens >= settings.compact_at * usable;
+  return !isFull && percent(usage) === percent(noted) ? undefined : { usage, isFull };
+}
+
+function percent(usage: number | null): number | null {
+  return usage === null ? null : Math.round(usage * 100);
+}
+
+function handedOff(workSession: string): string {
+  return (
+    `[The limit of your context was reached, so your work session ${workSession} has ended. Its tasks are open again, and others may ` +
+    'be at work on them: leave them, and their files, unless you are given one of them again.]'
+  );
 }

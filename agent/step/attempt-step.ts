@@ -40,6 +40,8 @@ export interface ModelCall {
   messages: UIMessage[];
   /** The tools that the model can call. */
   tools: readonly ToolDefinition[];
+  /** Stands after the messages, in this call only. */
+  note?: string;
 }
 
 export interface Retry {

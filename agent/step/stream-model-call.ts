@@ -19,6 +19,7 @@ import { EndedEarlyError } from '../provider-failures/ended-early-error.ts';
 import { AnswerSize } from '../provider-stream/answer-size.ts';
 import { aiSdkTools } from '../tools/ai-sdk-tools.ts';
 import { modelParts } from './model-parts.ts';
+import { withNote } from './with-note.ts';
 
 // The SDK would print warnings, such as of a model of an older specification.
 globalThis.AI_SDK_LOG_WARNINGS = false;
@@ -30,6 +31,8 @@ export interface StepInput {
   /** Prepared by `modelView`. */
   messages: UIMessage[];
   tools: readonly ToolDefinition[];
+  /** Stands after the messages. */
+  note?: string;
   /** Fires when the run is aborted; the provider's connection is closed at once. */
   signal: AbortSignal;
   temperature?: number | undefined;
@@ -110,7 +113,7 @@ async function callModel(input: StepInput, providerOptions: VariantWatch['option
   return streamLanguageModelCall({
     model: withoutRefusedFiles(withAlternatingRoles(model.model), model.modalities),
     ...(system !== '' && { instructions: { role: 'system' as const, content: system, ...CACHED } }),
-    messages: withCacheMarks(await convertToModelMessages(input.messages)),
+    messages: withCacheMarks(withNote(await convertToModelMessages(input.messages), input.note)),
     tools: aiSdkTools(input.tools),
     abortSignal: signal,
     includeRawChunks: false,

@@ -167,27 +167,47 @@ CREATE OR REPLACE FUNCTION active_work_session(p_initiative text, p_chat text) R
    WHERE initiative_id = p_initiative AND session_id = p_chat AND status = 'active' ORDER BY number DESC LIMIT 1
 $$;
 
--- Notes how much of its context the active work session of a chat session uses, once; p_full: ends it. False: there is none.
+-- Why a work session is handed off whose context is full.
+CREATE OR REPLACE FUNCTION full_reason() RETURNS text LANGUAGE sql IMMUTABLE AS $$
+  SELECT 'Context limit reached'
+$$;
+
+-- The work session that a user's chat session has in an initiative, or had last: { id, is_active, context_usage, is_full }, is_full: it
+-- was ended because its context was full; null: none.
+CREATE OR REPLACE FUNCTION newest_work_session(p_initiative text, p_user text, p_chat text) RETURNS jsonb LANGUAGE sql STABLE AS $$
+  SELECT jsonb_build_object(
+           'id', s.id, 'is_active', s.status = 'active', 'context_usage', s.context_usage,
+           'is_full', s.handoff_reason IS NOT DISTINCT FROM full_reason())
+    FROM session_history s JOIN initiatives i USING (initiative_id)
+   WHERE s.initiative_id = p_initiative AND i.user_id = p_user AND s.session_id = p_chat
+   ORDER BY s.status = 'active' DESC, s.number DESC LIMIT 1
+$$;
+
+-- Notes how much of its context the active work session of a chat session uses; p_full: ends it. False: there is none.
 CREATE OR REPLACE FUNCTION note_context(
   p_initiative text, p_user text, p_chat text, p_usage double precision, p_full boolean
 ) RETURNS boolean LANGUAGE plpgsql AS $$
 DECLARE
   v_id text := active_work_session(p_initiative, p_chat);
-  v_command text := CASE WHEN p_full THEN 'end_session' ELSE 'note_context' END;
+  v_args jsonb := jsonb_build_object('id', v_id, 'context_usage', p_usage);
 BEGIN
   IF v_id IS NULL THEN RETURN false; END IF;
-  RETURN (apply_initiative_command(
-    p_initiative, p_user, v_command, jsonb_build_object('id', v_id, 'context_usage', p_usage)
-      || CASE WHEN p_full THEN '{"handoff_reason": "Context limit reached"}' ELSE '{}' END::jsonb,
-    'system', format('%s:context:%s', v_command, v_id)) ->> 'ok')::boolean;
+  RETURN (CASE WHEN p_full THEN apply_initiative_command(
+                 p_initiative, p_user, 'end_session', v_args || jsonb_build_object('handoff_reason', full_reason()), 'system',
+                 'end_session:context:' || v_id)
+               ELSE apply_initiative_command(
+                 p_initiative, p_user, 'note_context', v_args, 'system', 'note_context:' || gen_random_uuid())
+          END ->> 'ok')::boolean;
 END $$;
 
 -- p_args: { id, context_usage }
 CREATE OR REPLACE FUNCTION ini_note_context(p_initiative text, p_args jsonb) RETURNS jsonb LANGUAGE plpgsql AS $$
+DECLARE
+  v_usage double precision := p_args ->> 'context_usage';
 BEGIN
   UPDATE session_history
-     SET context_usage = (p_args ->> 'context_usage')::double precision,
-         issues = issues || CASE WHEN issues @> half_used() THEN '[]' ELSE half_used() END
+     SET context_usage = v_usage,
+         issues = issues || CASE WHEN v_usage < 0.5 OR issues @> half_used() THEN '[]' ELSE half_used() END
    WHERE initiative_id = p_initiative AND id = p_args ->> 'id';
   RETURN jsonb_build_object('kind', 'context_noted', 'outcome', jsonb_build_object('id', p_args -> 'id'));
 END $$;

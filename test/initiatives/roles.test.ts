@@ -393,9 +393,13 @@ it('I7 U4 half of the context in use is noted, and at its limit the work session
     ],
     { input: 5_500, output: 10 },
   );
-  const { sessions } = await client.initiatives.get('ada', id);
-  expect(sessions).toMatchObject([{ status: 'active', issues: ['More than half of the context was used'] }]);
-  expect(sessions[0]?.context_usage).toBeGreaterThan(0.5);
+  const noted = async () => (await client.initiatives.get('ada', id)).sessions[0]!;
+  expect(await noted()).toMatchObject({ status: 'active', issues: ['More than half of the context was used'] });
+  const { context_usage: half } = await noted();
+  expect(half).toBeGreaterThan(0.5);
+  await play(session, [['task_next', {}]], { input: 7_000, output: 10 });
+  // What is in use is shown as it is, not as it was when half was reached.
+  expect((await noted()).context_usage).toBeGreaterThan(half! + 0.1);
   await play(
     session,
     [
@@ -414,4 +418,31 @@ it('I7 U4 half of the context in use is noted, and at its limit the work session
     issues: ['More than half of the context was used'],
     context_usage: 1,
   });
+});
+
+it('I7 at the limit the model is told in mid-turn: its tasks are others’, and its next task begins another work session', async () => {
+  const id = await create();
+  const [one, two] = [await join(id), await join(id)];
+  const told = () => {
+    const { role, content } = runtime.model.requests.at(-1)!.body.messages.at(-1)!;
+    return [role, JSON.stringify(content).includes('session-001 has ended')];
+  };
+  expect(await play(one, [['task_next', {}]], { input: 9_500, output: 10 })).toMatchObject([
+    { name: 'one', assigned_to: 'session-001' },
+  ]);
+  expect(told()).toEqual(['tool', true]);
+  const { sessions, phases } = await client.initiatives.get('ada', id);
+  expect(sessions).toMatchObject([{ status: 'ended', handoff_reason: 'Context limit reached' }]);
+  expect(phases[0]!.plans[0]!.tasks).toMatchObject([
+    { name: 'one', status: 'open', assigned_to: null },
+    { name: 'two', status: 'open', assigned_to: null },
+  ]);
+  expect(await play(two, [['task_next', {}]])).toMatchObject([{ name: 'one', assigned_to: 'session-002' }]);
+  // It has no work session yet.
+  await play(one, [], { input: 9_600, output: 10 });
+  expect(told()).toEqual(['user', true]);
+  expect(await play(one, [['task_next', {}]], { input: 100, output: 10 })).toMatchObject([
+    { name: 'two', assigned_to: 'session-003' },
+  ]);
+  expect(told()).toEqual(['tool', false]);
 });
