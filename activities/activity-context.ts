@@ -29,6 +29,8 @@ export interface InitiativeCaller {
   /** The initiative that the session has joined; null: none. */
   initiativeId: string | null;
   toolCallId: string;
+  /** Of the call's output; what is longer is cut. */
+  maxOutputBytes: number;
 }
 
 /** The dependencies of activities, created once per worker. */

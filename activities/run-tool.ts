@@ -36,8 +36,9 @@ export async function runToolActivity(
     const found = agentOf(id);
     return found ? context.mcp.rulesOf(found) : null;
   };
+  const { tool_output_bytes: maxOutputBytes } = limits;
   return attemptToolCall(
-    { tools, toolName, input: data['input'], stop, maxOutputBytes: limits.tool_output_bytes },
-    new PostgresToolRecorder({ context, args, claim, call, manifestOf, stop, attempt: attempt.number }),
+    { tools, toolName, input: data['input'], stop, maxOutputBytes },
+    new PostgresToolRecorder({ context, args, claim, call, manifestOf, stop, attempt: attempt.number, maxOutputBytes }),
   );
 }

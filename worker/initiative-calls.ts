@@ -1,6 +1,7 @@
 import type { InitiativeCaller } from '../activities/activity-context.ts';
 import { type InitiativeCalls, type InitiativeRole, takesTasks } from '../agent/initiatives/initiative-tools.ts';
 import type { Initiatives } from '../client/initiatives/initiatives.ts';
+import { resumeWithin } from '../client/initiatives/resume-within.ts';
 import { PerdureError } from '../domain/errors.ts';
 import type { Db } from '../store/db.ts';
 import { workSessionOf } from '../store/initiatives.ts';
@@ -34,8 +35,11 @@ export function initiativeCalls(api: Initiatives, db: Db, caller: InitiativeCall
     return work(id, { work_session });
   };
   return named({
-    initiative_read: (_input, role) =>
-      takesTasks(role) ? api.resume(user, joined()) : api.attend(user, joined(), { agent, sessionId }, once),
+    initiative_read: async (_input, role) =>
+      resumeWithin(
+        takesTasks(role) ? await api.resume(user, joined()) : await api.attend(user, joined(), { agent, sessionId }, once),
+        caller.maxOutputBytes,
+      ),
     initiative_create: (input) => api.create(user, input, once),
     task_next: () => take(),
     task_start: ({ task_id }) => take(task_id),

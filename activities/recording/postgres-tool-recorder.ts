@@ -54,6 +54,7 @@ interface Loaded extends Writer {
   manifestOf: (agent: string) => readonly PermissionRule[] | null;
   /** Temporal's number of the attempt; 0 for a head start. */
   attempt: number;
+  maxOutputBytes: number;
 }
 
 /** Records a tool call in Postgres: one transaction before the tool runs, and one with its outcome. */
@@ -177,7 +178,7 @@ export class PostgresToolRecorder implements ToolRecorder<ToolOutcome> {
 
   /** @throws {PerdureError} `WorkspaceNotUsable` */
   context(): ToolContext {
-    const { context, args, claim, call, stop } = this.work;
+    const { context, args, claim, call, stop, maxOutputBytes } = this.work;
     const session = { ...call, project_id: this.mark?.project_id ?? null };
     const folder = sessionWorkspace(context, { sessionId: args.session_id, ...session });
     this.buffered = toolContext(context, {
@@ -187,6 +188,7 @@ export class PostgresToolRecorder implements ToolRecorder<ToolOutcome> {
       session,
       workspaceRoot: folder,
       stop,
+      maxOutputBytes,
     });
     return this.buffered.ctx;
   }

@@ -35,9 +35,10 @@ export function toolContext(
     session: LoadedToolCall;
     workspaceRoot: string;
     stop: StopSignal;
+    maxOutputBytes: number;
   },
 ): BufferedContext {
-  const { claim, toolCallId, session, workspaceRoot, stop } = call;
+  const { claim, toolCallId, session, workspaceRoot, stop, maxOutputBytes } = call;
   const place = { sessionId: claim.sessionId, userId: session.user_id, tool: `${session.agent}/${call.name}` };
   const { db, bus } = context;
   const state = loadedState(session);
@@ -71,7 +72,7 @@ export function toolContext(
   giveInitiative(
     ctx,
     context.initiativeCalls({
-      ...{ userId: session.user_id, sessionId: claim.sessionId, agent: session.agent, toolCallId },
+      ...{ userId: session.user_id, sessionId: claim.sessionId, agent: session.agent, toolCallId, maxOutputBytes },
       initiativeId: joinedInitiative(metadata),
     }),
   );

@@ -45,3 +45,20 @@ it('I7 the prompt says what it leaves out, and that a review is required', () =>
   });
   expect(none).not.toMatch(/##|Next action/);
 });
+
+it('I7 the prompt stays short: the newest decisions and blockers that fit', () => {
+  const long = 'x'.repeat(300);
+  const decisions = Array.from({ length: 20 }, (_, n) => {
+    return { date: '2026-01-14', context: `Decision ${n}.`, decision: long, reason: long };
+  });
+  const blockers = Array.from({ length: 20 }, (_, n) => ({ id: `block-${n}.`, description: long }));
+  const text = initiativeSection({
+    ...brief,
+    decisions: { count: 30, items: decisions },
+    blockers: { count: 20, items: blockers },
+  });
+  expect(text.length).toBeLessThan(10_000);
+  expect(text).toMatch(/## Decisions \(the newest 6 of 30\)\n\n- 2026-01-14 · Decision 14\./);
+  expect(text).toContain('Decision 19.');
+  expect(text).toMatch(/## Active blockers \(the newest 12 of 20\)\n\n- block-8\./);
+});

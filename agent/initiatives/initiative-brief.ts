@@ -13,8 +13,10 @@ export interface InitiativeBrief {
 }
 
 const MAX_TEXT = 300;
+/** Of all decisions, and of all blockers, in characters. */
+const MAX_LIST = 4_000;
 
-/** A section for the prompt. The same brief gives the same text. */
+/** A section for the prompt, of about 10,000 characters at most. The same brief gives the same text. */
 export function initiativeSection(brief: InitiativeBrief): string {
   const { position, decisions, blockers } = brief;
   const place = `Phase ${position.phase} (${line(position.phase_name)}), Plan ${position.plan} (${line(position.plan_name)})`;
@@ -46,8 +48,11 @@ export function initiativeSection(brief: InitiativeBrief): string {
 
 function listed<T>(heading: string, count: number, items: readonly T[], write: (item: T) => string): string[] {
   if (items.length === 0) return [];
-  const title = items.length < count ? `${heading} (the newest ${items.length} of ${count})` : heading;
-  return ['', `## ${title}`, '', ...items.map((item) => `- ${write(item)}`)];
+  const all = items.map((item) => `- ${write(item)}`);
+  let used = 0;
+  const lines = all.slice(all.findLastIndex(({ length }) => (used += length) > MAX_LIST) + 1);
+  const title = lines.length < count ? `${heading} (the newest ${lines.length} of ${count})` : heading;
+  return ['', `## ${title}`, '', ...lines];
 }
 
 /** A text on one line, cut. */

@@ -80,20 +80,26 @@ CREATE OR REPLACE FUNCTION read_initiative(p_initiative text, p_user text) RETUR
     FROM initiatives i WHERE i.initiative_id = p_initiative AND i.user_id = p_user
 $$;
 
--- What the prompt of a session says about a user's initiative; null: there is none.
+-- The beginning of a text, of which a prompt shows less still once its white space is folded.
+CREATE OR REPLACE FUNCTION brief_text(p_text text) RETURNS text LANGUAGE sql IMMUTABLE AS $$
+  SELECT left(ltrim(p_text, E' \t\r\n'), 1000)
+$$;
+
+-- What the prompt of a session says about a user's initiative; null: there is none. Its texts are cut.
 CREATE OR REPLACE FUNCTION initiative_brief(p_initiative text, p_user text) RETURNS jsonb LANGUAGE sql STABLE AS $$
   SELECT jsonb_build_object(
-    'title', i.title, 'status', i.status, 'next_action', i.next_action, 'review', i.review IS NOT NULL,
+    'title', i.title, 'status', i.status, 'next_action', brief_text(i.next_action), 'review', i.review IS NOT NULL,
     'position', show_state(p_initiative) -> 'position',
     'decisions', jsonb_build_object(
       'count', (SELECT count(*) FROM initiative_decisions WHERE initiative_id = p_initiative),
       'items', (SELECT coalesce(jsonb_agg(jsonb_build_object(
-                         'date', date, 'context', context, 'decision', decision, 'reason', reason) ORDER BY number), '[]')
+                         'date', date, 'context', brief_text(context), 'decision', brief_text(decision),
+                         'reason', brief_text(reason)) ORDER BY number), '[]')
                   FROM (SELECT * FROM initiative_decisions
                          WHERE initiative_id = p_initiative ORDER BY number DESC LIMIT 20) AS newest)),
     'blockers', jsonb_build_object(
       'count', (SELECT count(*) FROM initiative_blockers WHERE initiative_id = p_initiative AND status = 'active'),
-      'items', (SELECT coalesce(jsonb_agg(jsonb_build_object('id', id, 'description', description) ORDER BY number), '[]')
+      'items', (SELECT coalesce(jsonb_agg(jsonb_build_object('id', id, 'description', brief_text(description)) ORDER BY number), '[]')
                   FROM (SELECT * FROM initiative_blockers
                          WHERE initiative_id = p_initiative AND status = 'active' ORDER BY number DESC LIMIT 20) AS newest)))
     FROM initiatives i WHERE i.initiative_id = p_initiative AND i.user_id = p_user

@@ -96,6 +96,20 @@ it.each([
   expect(toolsOf()).not.toContain(hasNot);
 });
 
+it('I4 I7 a worker reads tasks, blockers and what to review, however long all else is', async () => {
+  const plan = planned([['one', 'two']]);
+  plan.phases[0]!.plans[0] = { ...plan.phases[0]!.plans[0]!, ...{ body: 'x'.repeat(200_000) } };
+  const { initiative_id: id } = (await client.initiatives.create('ada', plan)).initiative;
+  await client.initiatives.addBlocker('ada', id, { description: 'no tea', affects: [] });
+  await client.initiatives.updateState('ada', id, { resume_context: { files_modified_this_session: ['gone.ts'] } });
+  const [read] = await play(await join(id), [['initiative_read', {}]]);
+  expect(read).toMatchObject({
+    plan: { tasks: [{ name: 'one' }, { name: 'two' }], body: expect.stringContaining('xxx') as string },
+    blockers: [{ description: 'no tea' }],
+    review: [{ entry: 'gone.ts' }],
+  });
+});
+
 it('I7 a worker reads the state, works through its tasks, and ends its work session', async () => {
   const id = await create();
   const session = await join(id);
@@ -141,6 +155,7 @@ it('U2 H2 a repeated tool call gets its first outcome, although its work session
   const call = (toolCallId: string) =>
     initiativeCalls(client.initiatives, runtime.db, {
       ...{ userId: 'ada', sessionId, agent: 'worker', initiativeId: id, toolCallId },
+      ...{ maxOutputBytes: 32_768 },
     });
   const { task_id } = (await call('call_1').task_next({})) as { task_id: string };
   await call('call_2').task_start({ task_id });

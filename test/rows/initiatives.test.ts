@@ -8,6 +8,7 @@ import {
   type InitiativeUpdate,
   listInitiatives,
   readInitiative,
+  readInitiativeBrief,
 } from '../../store/initiatives.ts';
 import { MAX_TASKS } from '../../wire/initiative-requests.ts';
 import { Initiative } from './initiative.ts';
@@ -277,6 +278,20 @@ it('I1 I3 work sessions: what they did, handed off and held; the next one is tol
     'Resuming from session-002 crash',
     null,
   ]);
+});
+
+it('I7 what a prompt says of an initiative is cut where it is read', async () => {
+  const work = await Initiative.of([[['one']]], db);
+  const long = `\n ${'x'.repeat(10_000)}`;
+  await work.apply('update_state', { next_action: long });
+  for (let n = 0; n < 21; n += 1) {
+    await work.apply('add_decision', { context: long, decision: long, reason: long, decision_id: newId('dec') });
+    await work.apply('add_blocker', { description: long });
+  }
+  const brief = (await readInitiativeBrief(db, { userId: work.user, initiativeId: work.id }))!;
+  expect([brief.decisions.count, brief.decisions.items.length, brief.blockers.items.length]).toEqual([21, 20, 20]);
+  expect(brief.blockers.items[0]!.description).toBe('x'.repeat(1_000));
+  expect(JSON.stringify(brief).length).toBeLessThan(100_000);
 });
 
 it('I2 T9 erasing a chat session that STATE.md names gives another version', async () => {

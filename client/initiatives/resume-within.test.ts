@@ -1,0 +1,100 @@
+import { describe, expect, it } from 'vitest';
+import { byteLength } from '../../domain/text.ts';
+import type { InitiativeResume } from '../../wire/initiative-views.ts';
+import { resumeWithin } from './resume-within.ts';
+
+const LIMIT = 32 * 1024;
+
+const task = (number: number, status: 'open' | 'completed', name = `Task ${number}.`) => ({
+  ...{ task_id: `tsk_${number}`, phase: 1, plan: 1, wave: 1, number, name, status, assigned_to: null },
+  ...{ assigned_at: null, last_progress_at: null, note: null, completed_at: null },
+});
+const decision = (n: number, text: string) => ({
+  ...{
+    decision_id: `dec_${n}`,
+    kind: null,
+    date: '2026-01-14',
+    context: `Decision ${n}.`,
+    decision: text,
+    reason: text,
+  },
+  ...{ alternatives_considered: [], reversible: null },
+});
+const blocker = (id: string, text: string) => ({
+  ...{ id, status: 'active' as const, description: text, identified_at: '2026-01-14T09:00:00Z', affects: [] },
+  ...{ blocked_tasks: [], workaround: null, workaround_tasks: [], resolution: null, resolved_at: null },
+});
+const position = {
+  ...{ phase: 1, phase_name: 'Site', plan: 1, plan_name: 'Pages', task_id: 'tsk_3', task: 'Task 3.', wave: 1 },
+  status: 'open' as const,
+};
+const resume: InitiativeResume = {
+  message: 'Resuming from Phase 1, Plan 1, Task: Task 3.',
+  position,
+  plan: {
+    ...{ plan: 1, name: 'Pages', body: 'How it is done.', summary: null, status: 'active' },
+    tasks: [task(1, 'completed'), task(2, 'completed'), task(3, 'open'), task(4, 'open')],
+  },
+  summaries: [{ plan: 0, name: 'Before', summary: '- done' }],
+  decisions: [decision(1, 'green')],
+  blockers: [blocker('block-001', 'no tea')],
+  review: [{ kind: 'file', entry: 'gone.ts', problem: 'it does not exist' }],
+};
+
+/** What is read, and its length. */
+function read(given: InitiativeResume, maxBytes = LIMIT) {
+  const shown = resumeWithin(given, maxBytes) as InitiativeResume & { left_out?: Record<string, number> };
+  return { shown, bytes: byteLength(JSON.stringify(shown)) };
+}
+
+describe('resumeWithin', () => {
+  it('I7 returns what fits as it is', () => {
+    expect(read(resume).shown).toBe(resume);
+  });
+
+  it.each([['a'], ['é'], ['\n']])(
+    'I7 a text of the plan and decisions of any length leave room for all else: %j',
+    (char) => {
+      const long = char.repeat(10_000);
+      const decisions = Array.from({ length: 300 }, (_, n) => decision(n, long));
+      const plan = { ...resume.plan, body: char.repeat(200_000) };
+      const { shown, bytes } = read({ ...resume, decisions, plan });
+      expect(bytes).toBeLessThanOrEqual(LIMIT);
+      expect(bytes).toBeGreaterThan(LIMIT / 2);
+      const { review, blockers } = shown;
+      expect({ review, blockers }).toEqual({ review: resume.review, blockers: resume.blockers });
+      expect(shown.plan.tasks.map(({ name, status }) => [name, status])).toEqual([
+        ['Task 3.', 'open'],
+        ['Task 4.', 'open'],
+        ['Task 1.', 'completed'],
+        ['Task 2.', 'completed'],
+      ]);
+      expect(shown.decisions.at(-1)?.context).toBe('Decision 299.');
+      expect(shown.left_out).toEqual({ decisions: 300 - shown.decisions.length });
+    },
+  );
+
+  it('I7 shows some of everything, and how much is missing, if there is too much of everything', () => {
+    const many = <T>(make: (n: number) => T) => Array.from({ length: 1_000 }, (_, n) => make(n));
+    const long = 'x'.repeat(10_000);
+    const { shown, bytes } = read({
+      ...resume,
+      plan: { ...resume.plan, body: long, tasks: many((n) => task(n, n < 900 ? 'completed' : 'open', `${n} ${long}`)) },
+      summaries: many((n) => ({ plan: n, name: long, summary: long })),
+      decisions: many((n) => decision(n, long)),
+      blockers: many((n) => blocker(`block-${n}`, long)),
+      review: many((n) => ({ kind: 'file', entry: `${n}`, problem: long })),
+    });
+    expect(bytes).toBeLessThanOrEqual(LIMIT);
+    for (const list of ['review', 'blockers', 'decisions', 'summaries'] as const) {
+      expect(shown[list]!.length, list).toBeGreaterThan(0);
+      expect(shown[list]!.length + shown.left_out![list]!, list).toBe(1_000);
+    }
+    expect(shown.plan.tasks[0]).toMatchObject({ task_id: 'tsk_900', status: 'open' });
+    expect(shown.blockers[0]?.id).toBe('block-0');
+  });
+
+  it('I7 gives nothing but where it goes on if a tool may return almost nothing', () => {
+    expect(read(resume, 100).shown).toMatchObject({ message: resume.message, blockers: [] });
+  });
+});
