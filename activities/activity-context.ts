@@ -28,6 +28,9 @@ export interface InitiativeCaller {
   agent: string;
   /** The initiative that the session has joined; null: none. */
   initiativeId: string | null;
+  /** What an initiative that is created here has, too; null: the session has no project, or only a folder of its own. */
+  projectId: string | null;
+  workspaceRoot: string | null;
   toolCallId: string;
   /** Of the call's output; what is longer is cut. */
   maxOutputBytes: number;

@@ -203,6 +203,11 @@ export function newestWorkSession(db: Db, { userId, initiativeId, sessionId }: C
   return call(db, maybe(newest), 'newest_work_session', [initiativeId, userId, sessionId]);
 }
 
+/** Joins a chat session to an initiative of its user, unless it has joined one. */
+export async function joinInitiative(db: Db, { userId, initiativeId, sessionId }: ChatTarget): Promise<void> {
+  await db.query('SELECT join_initiative($1, $2, $3)', [sessionId, userId, initiativeId]);
+}
+
 /**
  * Notes how much of its context the work session of a chat session uses, 0 to 1; `isFull` ends it. False: it has none.
  */

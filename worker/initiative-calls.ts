@@ -4,7 +4,7 @@ import type { Initiatives } from '../client/initiatives/initiatives.ts';
 import { resumeWithin } from '../client/initiatives/resume-within.ts';
 import { PerdureError } from '../domain/errors.ts';
 import type { Db } from '../store/db.ts';
-import { workSessionOf } from '../store/initiatives.ts';
+import { joinInitiative, workSessionOf } from '../store/initiatives.ts';
 
 /** As the work session of a chat session that has had none: it holds no task. */
 const NONE = 'none';
@@ -40,7 +40,13 @@ export function initiativeCalls(api: Initiatives, db: Db, caller: InitiativeCall
         takesTasks(role) ? await api.resume(user, joined()) : await api.attend(user, joined(), { agent, sessionId }, once),
         caller.maxOutputBytes,
       ),
-    initiative_create: (input) => api.create(user, input, once),
+    // Its session goes on with it, in the same project or folder.
+    initiative_create: async (input) => {
+      const place = { project_id: caller.projectId, workspace_root: caller.workspaceRoot };
+      const made = await api.create(user, { ...input, ...place }, once);
+      await joinInitiative(db, { userId: user, initiativeId: made.initiative.initiative_id, sessionId });
+      return made;
+    },
     task_next: () => take(),
     task_start: ({ task_id }) => take(task_id),
     task_progress: ({ task_id, note }) =>

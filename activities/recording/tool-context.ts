@@ -74,6 +74,7 @@ export function toolContext(
     context.initiativeCalls({
       ...{ userId: session.user_id, sessionId: claim.sessionId, agent: session.agent, toolCallId, maxOutputBytes },
       initiativeId: joinedInitiative(metadata),
+      ...{ projectId: session.project_id, workspaceRoot: session.workspace_root },
     }),
   );
   return {

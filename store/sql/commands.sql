@@ -203,6 +203,16 @@ BEGIN
   RETURN FOUND;
 END $$;
 
+-- Joins a session to an initiative of its user, unless it has joined one.
+CREATE OR REPLACE FUNCTION join_initiative(p_session text, p_user text, p_initiative text) RETURNS void LANGUAGE plpgsql AS $$
+BEGIN
+  UPDATE chat_sessions
+     SET metadata = metadata || jsonb_build_object('initiative_id', p_initiative), updated_at = clock_timestamp()
+   WHERE session_id = p_session AND coalesce(metadata ->> 'initiative_id', '') = ''
+     AND EXISTS (SELECT FROM sessions WHERE session_id = p_session AND user_id = p_user)
+     AND EXISTS (SELECT FROM initiatives WHERE initiative_id = p_initiative AND user_id = p_user);
+END $$;
+
 -- p_args: { name, code }. Records a signal that the workflow refused because it is malformed or not supported yet.
 CREATE OR REPLACE FUNCTION cmd_refuse(p_session text, p_args jsonb, p_command_id text) RETURNS jsonb LANGUAGE sql AS $$
   SELECT jsonb_build_object('code', p_args ->> 'code', 'data', jsonb_build_object('command', p_args ->> 'name'))

@@ -50,7 +50,7 @@ const agent: Fields<Omit<Required<AgentDefinition>, 'description'>> = {
   skills: ['test/agent/skills.test.ts', 'P1 skills are listed by name and one line'],
   compaction: ['test/conversation/compaction.test.ts', 'X5 compact_at is a share of usable'],
   mcp: ['test/mcp/connections.test.ts', 'H15 the tools of a server are the agent’s'],
-  initiative: ['test/initiatives/roles.test.ts', 'I7 a session of the role %s has %s'],
+  initiative: ['test/initiatives/roles.test.ts', 'I7 a session of the role %s is offered'],
   instructions: ['test/agent/prompt.test.ts', 'P1 an agent with `instructions: false`'],
 };
 

@@ -1,9 +1,9 @@
 // Agents that work on initiatives: the tools of their roles, what their prompts say, and the limits of their context.
-import { mkdir, symlink } from 'node:fs/promises';
+import { mkdir, readFile, symlink } from 'node:fs/promises';
 import path from 'node:path';
 import { beforeAll, expect, it } from 'vitest';
 import { defineAgent } from '../../agent/definition/define.ts';
-import type { InitiativeRole } from '../../agent/initiatives/initiative-tools.ts';
+import { INITIATIVE_ROLES, type InitiativeRole } from '../../agent/initiatives/initiative-tools.ts';
 import type { PerdureClient } from '../../client/client.ts';
 import { createClient } from '../../client/client.ts';
 import { readInitiativeMark, resetStale } from '../../store/initiative-workflows.ts';
@@ -71,7 +71,7 @@ async function play(
   const { answer_id, state, error_message } = await session.ended(await session.send('go'));
   expect([state, error_message]).toEqual(['finished', null]);
   const parts = await session.parts(answer_id);
-  return parts.filter(({ type }) => type.startsWith('tool-')).map((part) => part['output'] ?? part['errorText']);
+  return parts.filter((part) => 'toolCallId' in part).map((part) => part['output'] ?? part['errorText']);
 }
 
 function parsed(content: unknown): unknown {
@@ -84,16 +84,42 @@ function parsed(content: unknown): unknown {
 
 const toolsOf = () => (runtime.model.requests.at(-1)!.body.tools ?? []).map(({ function: { name } }) => name);
 
-it.each([
-  ['architect', 'initiative_create', 'task_next'],
-  ['worker', 'task_complete', 'blocker_resolve'],
-  ['verifier', 'review', 'task_next'],
-  ['orchestrator', 'blocker_resolve', 'task_complete'],
-] as const)('I7 a session of the role %s has %s, and not %s', async (role, has, hasNot) => {
-  const session = await join(await create(), role);
-  await play(session, [['initiative_read', {}]]);
-  expect(toolsOf()).toEqual(expect.arrayContaining(['initiative_read', has]));
-  expect(toolsOf()).not.toContain(hasNot);
+it.each(INITIATIVE_ROLES)(
+  'I7 a session of the role %s is offered the tools that the documentation lists',
+  async (role) => {
+    const page = await readFile(path.join(import.meta.dirname, '..', '..', 'docs', 'initiatives.md'), 'utf8');
+    const [, row] = new RegExp(`^\\| \`${role}\` +\\|(.*)\\|$`, 'm').exec(page)!;
+    await play(await join(await create(), role), []);
+    expect(toolsOf().toSorted()).toEqual(row!.match(/\w+/g)!.toSorted());
+  },
+);
+
+it('I7 a call of another role’s tool is an error that the model sees, and nothing changes', async () => {
+  const id = await create();
+  await client.initiatives.addBlocker('ada', id, { description: 'no tea', affects: [] });
+  const before = await client.initiatives.get('ada', id);
+  const [error] = await play(await join(id), [['blocker_resolve', { blocker: 'block-001', resolution: 'mine' }]]);
+  expect(error).toMatch(/blocker_resolve.*blocker_bypass/);
+  expect(runtime.model.requests.at(-1)!.body.messages.at(-1)).toMatchObject({ role: 'tool', content: error });
+  expect(await client.initiatives.get('ada', id)).toEqual(before);
+});
+
+it('I7 an architect goes on with what it has created, in the project of its session', async () => {
+  const project = 'tea-room';
+  const { session: opened } = await client.openSession('ada', { agent: 'architect', project_id: project });
+  const session = TestSession.of(runtime, opened.session_id);
+  const outputs = await play(session, [
+    ['initiative_create', planned([['one']], 'A tea room')],
+    ['decision_add', { context: 'Colour', decision: 'green', reason: 'tea' }],
+    ['initiative_create', planned([['other']], 'Another one')],
+    ['state_update', { next_action: 'Begin.' }],
+  ]);
+  const { initiative } = outputs[0] as { initiative: { initiative_id: string } };
+  const { initiative: now, decisions } = await client.initiatives.get('ada', initiative.initiative_id);
+  expect(now).toMatchObject({ title: 'A tea room', project_id: project, next_action: 'Begin.' });
+  expect(decisions).toMatchObject([{ decision: 'green' }]);
+  await play(session, []);
+  expect(JSON.stringify(runtime.model.requests.at(-1)!.body.messages[0])).toContain('Title: A tea room');
 });
 
 it('I4 I7 a worker reads tasks, blockers and what to review, however long all else is', async () => {
@@ -155,7 +181,7 @@ it('U2 H2 a repeated tool call gets its first outcome, although its work session
   const call = (toolCallId: string) =>
     initiativeCalls(client.initiatives, runtime.db, {
       ...{ userId: 'ada', sessionId, agent: 'worker', initiativeId: id, toolCallId },
-      ...{ maxOutputBytes: 32_768 },
+      ...{ maxOutputBytes: 32_768, projectId: null, workspaceRoot: null },
     });
   const { task_id } = (await call('call_1').task_next({})) as { task_id: string };
   await call('call_2').task_start({ task_id });
