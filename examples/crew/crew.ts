@@ -17,7 +17,7 @@ const MOST_TURNS = 200;
 const MOST_FAILURES = 5;
 const RETRY_MS = 300;
 
-/** What the crew works on, and where. */
+/** What the crew works on, and where. Nobody reads along: what would need an approval is denied. */
 export interface CrewOptions {
   /** URL of a host. */
   url: string;
@@ -152,7 +152,7 @@ class Api {
     const metadata = initiative === undefined ? {} : { initiative_id: initiative };
     const opened = await this.call<{ session: { session_id: string } }>('/api/sessions', {
       method: 'POST',
-      body: JSON.stringify({ agent: AGENTS[role], metadata: { title: role, ...metadata } }),
+      body: JSON.stringify({ agent: AGENTS[role], headless: true, metadata: { title: role, ...metadata } }),
     });
     return opened.session.session_id;
   }

@@ -1,4 +1,4 @@
-// The crew of examples/crew on the rehearsal model: host and workers are processes, as `npm run example:crew` starts them.
+// The crew of examples/crew on the rehearsal model, with two workers that are processes of their own.
 import { existsSync, readFileSync } from 'node:fs';
 import { mkdir, readFile, writeFile } from 'node:fs/promises';
 import path from 'node:path';
@@ -133,6 +133,8 @@ it(
     const chats = [...new Set(work.map(({ session_id }) => session_id))];
     expect(chats.length).toBe(2);
     for (const chat of chats) {
+      // Nobody is there to approve anything.
+      expect(await get(`/sessions/${chat}`)).toMatchObject({ chat: { headless: true } });
       const { items } = await get<{ items: { parts: { type: string }[] }[] }>(`/sessions/${chat}/messages?limit=200`);
       const called = new Set(items.flatMap(({ parts }) => parts.map(({ type }) => type)));
       for (const tool of ['initiative_read', 'task_next', 'task_start', 'write_file', 'task_complete', 'session_end'])
