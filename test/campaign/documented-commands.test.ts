@@ -28,7 +28,7 @@ const REFUSED = /InvalidTransition/;
 /** Commands that need the whole machine, and the file that runs them. */
 const SHOWN_BY: [command: RegExp, file: string][] = [
   [/^(?:\S+=\S+ )*npm start\b/, 'test/dev/start.test.ts'],
-  [/^(?:\S+=\S+ )*npm run example:crew\b/, 'test/examples/crew.test.ts'],
+  [/^(?:\S+=\S+ )*npm run example:crew\b/, 'test/examples/crew-command.test.ts'],
   [/^npm run host\b/, 'test/http/process.test.ts'],
   [/^npm run worker\b/, 'test/dev/start.test.ts'],
   [/^(?:\S+=\S+ )*npm (?:test|run check)(?![\w-])/, '.ci/run'],

@@ -1,0 +1,83 @@
+// `npm run example:crew` as a user has it: one command that starts everything, works to the end, and ends on Ctrl-C.
+import { spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { existsSync, readdirSync, readFileSync } from 'node:fs';
+import { mkdir, symlink } from 'node:fs/promises';
+import path from 'node:path';
+import { expect, it } from 'vitest';
+import { parseConfig } from '../../config/config.ts';
+import { freePort } from '../../dev/ports.ts';
+import packageJson from '../../package.json' with { type: 'json' };
+import { afterFile } from '../../tools/test-kit/after-file.ts';
+import { startBrowser, WAIT } from '../../tools/test-kit/browser.ts';
+import { eventually } from '../../tools/test-kit/eventually.ts';
+import { patient } from '../../tools/test-kit/patient.ts';
+import { scratchDir } from '../../tools/test-kit/scratch.ts';
+
+const ROOT = path.join(import.meta.dirname, '..', '..');
+const DONE = { timeout: 240_000 };
+
+/** The ids of the live processes that were started with this folder. */
+function processesOf(dir: string): string[] {
+  return readdirSync('/proc').filter((pid) => {
+    try {
+      return /^\d+$/.test(pid) && readFileSync(`/proc/${pid}/environ`, 'utf8').includes(`PERDURE_DIR=${dir}\0`);
+    } catch {
+      return false;
+    }
+  });
+}
+
+/** Starts the script of package.json without npm. */
+async function startCommand(dir: string, port: number) {
+  const [node, ...args] = packageJson.scripts['example:crew'].split(' ');
+  expect(node).toBe('node');
+  const cli = path.join(parseConfig({ PERDURE_DIR: process.env['PERDURE_DIR'] }).dir, 'bin', 'temporal-1.9.1');
+  const child = spawn(process.execPath, args, {
+    cwd: ROOT,
+    env: {
+      ...{ PATH: process.env['PATH'], PERDURE_DIR: dir, PORT: String(port) },
+      ...(existsSync(cli) && { TEMPORAL_CLI_PATH: cli }),
+    },
+    stdio: ['ignore', 'pipe', 'pipe'],
+  });
+  const run = { child, output: '', exited: once(child, 'exit') as Promise<[number | null]> };
+  for (const stream of [child.stdout, child.stderr])
+    stream.on('data', (chunk: Buffer) => (run.output += chunk.toString()));
+  // Its watchers end all that it has started.
+  afterFile(async () => {
+    child.kill('SIGKILL');
+    await eventually(() => expect(processesOf(dir)).toEqual([]));
+  });
+  return run;
+}
+
+it(
+  'I7 H1 one command starts a crew that completes its initiative, the page shows it, and Ctrl-C leaves no process',
+  { timeout: patient(DONE.timeout) },
+  async () => {
+    const dir = scratchDir();
+    // All tests share the cached workflow bundle.
+    const bundles = path.join(ROOT, 'node_modules', '.cache', 'perdure');
+    await Promise.all([mkdir(dir), mkdir(bundles, { recursive: true })]);
+    await symlink(bundles, path.join(dir, 'cache'));
+    const port = await freePort();
+    const run = await startCommand(dir, port);
+    const completed = /^crew +the initiative is completed: \S+\/api\/initiatives\/(ini_\w+)\/STATE\.md$/m;
+    await eventually(() => expect(run.output).toMatch(completed), DONE);
+    const [, id] = completed.exec(run.output)!;
+
+    const page = await (await startBrowser()).newPage();
+    page.setDefaultTimeout(WAIT.timeout);
+    await page.goto(`http://127.0.0.1:${port}/i`);
+    await page.getByRole('list', { name: 'Your initiatives' }).getByText('completed', { exact: true }).waitFor();
+    await page.getByRole('link', { name: 'A small site about a tea room' }).click();
+    await page.getByRole('link', { name: 'Tasks 8/8' }).waitFor();
+    expect(new URL(page.url()).pathname).toBe(`/i/${id}`);
+
+    expect(processesOf(dir).length).toBeGreaterThan(1);
+    run.child.kill('SIGINT');
+    expect((await run.exited)[0]).toBe(0);
+    await eventually(() => expect(processesOf(dir)).toEqual([]));
+  },
+);
