@@ -118,6 +118,37 @@ describe('a board', () => {
     expect(await chat.title()).toBe('Perdure');
   });
 
+  it('H12 I6 I7 shows how work sessions have ended: handed off at which share of their context, or crashed', async () => {
+    const shown = await show(planned([['one', 'two']]));
+    const { tab, id, post } = shown;
+    const { work_session } = await work(shown);
+    await post(`/sessions/${work_session}/end`, { context_usage: 0.62, handoff_reason: 'Context limit reached' });
+    const item = (name: string) =>
+      part(tab, 'Work sessions')
+        .locator('li[data-status]')
+        .filter({ has: tab.page.getByRole('heading', { name }) });
+    const expectShown = async (name: string, texts: readonly string[]) => {
+      for (const text of texts) await item(name).getByText(text).waitFor();
+    };
+    await expectShown('session-001', [
+      ...['ended', '62% of its context', 'More than half of the context was used'],
+      ...['Handed off because', 'Context limit reached'],
+    ]);
+    await work(shown);
+    await expectShown('session-002', ['at work']);
+    await site.runtime.db.query(
+      `UPDATE initiative_tasks SET assigned_at = assigned_at - interval '1 day',
+              last_progress_at = last_progress_at - interval '1 day' WHERE initiative_id = $1`,
+      [id],
+    );
+    // The supervisor looks at what is due after every change.
+    await post('/decisions', { context: 'c', decision: 'd', reason: 'r' });
+    await expectShown('session-002', ['crashed', 'Agent unresponsive, task reset']);
+    await row(tab, 'one').getByText('Open').waitFor({ state: 'attached' });
+    await work(shown);
+    await expectShown('session-003', ['at work', 'Resuming from session-002 crash']);
+  });
+
   it('H12 I3 follows what others change, also while the connection was lost', async () => {
     const shown = await show(planned([['one', 'two'], ['three']]), { allowedErrors: /net::ERR_/ });
     const { tab, id, user, post } = shown;

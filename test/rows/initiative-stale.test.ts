@@ -13,7 +13,7 @@ import { noteStuck } from '../../store/stuck.ts';
 import { takeTask } from '../../store/initiatives.ts';
 import { age as ageInitiative } from '../../tools/test-kit/initiative.ts';
 import { Initiative } from './initiative.ts';
-import { freshRows, Session } from './session.ts';
+import { freshRows, Session, untilBlocked } from './session.ts';
 
 const db = await freshRows({ max: 20 });
 const HOUR = { staleAssignmentMs: 3_600_000, staleProgressMs: 3_600_000 };
@@ -152,29 +152,60 @@ it('I3 I7 a chat session has one work session, however many of its calls ask at 
   expect((await work.view()).sessions).toHaveLength(1);
 });
 
+/** A report and the end of the same work session, in this order. Returns which has won; all rows are as if it were alone. */
+async function race(
+  order: readonly ['report' | 'end', 'report' | 'end'],
+  start: (work: Initiative, first: () => Promise<unknown>, second: () => Promise<unknown>) => Promise<unknown>,
+): Promise<'report' | 'end'> {
+  const work = await Initiative.of([[['one']]], db);
+  const worker = await work.session();
+  await work.next(worker);
+  await age(work, '2 hours');
+  const { watched } = (await readInitiativeMark(db, work.id, HOUR))!;
+  let reported: { ok: boolean; code?: string | undefined } | undefined;
+  const calls = {
+    end: () => resetStale(db, work.id, watched!, HOUR),
+    report: async () => (reported = await work.apply('report_progress', { task: 'one', work_session: worker })),
+  };
+  await start(work, calls[order[0]], calls[order[1]]);
+  const { sessions } = await work.view();
+  const held = (await readInitiativeMark(db, work.id, HOUR))!.watched?.work_session;
+  const { tasks } = await work.statuses();
+  const found = [reported!.code, sessions[0]!.status, held, tasks['one']];
+  expect(found).toEqual(
+    reported!.ok ? [undefined, 'active', worker, 'open'] : ['TaskAssigned', 'crashed', undefined, 'open'],
+  );
+  return reported!.ok ? 'report' : 'end';
+}
+
 it('I6 of a report and the end at the same moment exactly one wins', async () => {
   for (let round = 0; round < 60; round += 1) {
-    const work = await Initiative.of([[['one']]], db);
-    const worker = await work.session();
-    await work.next(worker);
-    await age(work, '2 hours');
-    const { watched } = (await readInitiativeMark(db, work.id, HOUR))!;
-    const end = () => resetStale(db, work.id, watched!, HOUR);
-    const report = () => work.apply('report_progress', { task: 'one', work_session: worker });
-    const both = round % 2 === 0 ? [end(), report()] : [report(), end()];
-    const answers = await Promise.all(both);
-    const reported = answers[round % 2 === 0 ? 1 : 0] as Awaited<ReturnType<typeof report>>;
-    const { sessions } = await work.view();
-    const { tasks } = await work.statuses();
-    if (reported.ok) {
-      expect([sessions[0]?.status, (await readInitiativeMark(db, work.id, HOUR))?.watched?.work_session]).toEqual([
-        'active',
-        worker,
-      ]);
-    } else {
-      expect([reported.code, sessions[0]?.status, tasks]).toEqual(['TaskAssigned', 'crashed', { one: 'open' }]);
-    }
+    await race(round % 2 === 0 ? ['end', 'report'] : ['report', 'end'], (_, first, second) =>
+      Promise.all([first(), second()]),
+    );
   }
+});
+
+it.each([
+  ['report', 'end'],
+  ['end', 'report'],
+] as const)('I6 of two that wait for the same initiative the first wins: the %s before the %s', async (...order) => {
+  const winner = await race(order, async ({ id }, first, second) => {
+    const gate = await db.connect();
+    try {
+      await gate.query('BEGIN');
+      await gate.query('SELECT pg_advisory_xact_lock(initiative_lock($1))', [id]);
+      const calls = [first()];
+      await untilBlocked(db);
+      calls.push(second());
+      await untilBlocked(db, 2);
+      await gate.query('COMMIT');
+      await Promise.all(calls);
+    } finally {
+      gate.release();
+    }
+  });
+  expect(winner).toBe(order[0]);
 });
 
 it('I6 sweepers claim an initiative once in ten seconds, and only when its workflow is late', async () => {

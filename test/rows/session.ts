@@ -67,10 +67,10 @@ export async function refusal(statement: Promise<unknown>): Promise<string> {
   }
 }
 
-/** Waits until a statement in this database waits for a lock. */
-export async function untilBlocked(db: pg.Pool): Promise<void> {
+/** Waits until a statement in this database, or so many, wait for locks. */
+export async function untilBlocked(db: pg.Pool, count = 1): Promise<void> {
   const waiting = `SELECT FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'`;
-  while ((await rows(db, waiting)).length === 0) await delay(5);
+  while ((await rows(db, waiting)).length < count) await delay(5);
 }
 
 export interface Again {
