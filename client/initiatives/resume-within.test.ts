@@ -38,6 +38,7 @@ const resume: InitiativeResume = {
   summaries: [{ plan: 0, name: 'Before', summary: '- done' }],
   decisions: [decision(1, 'green')],
   blockers: [blocker('block-001', 'no tea')],
+  last_session: null,
   review: [{ kind: 'file', entry: 'gone.ts', problem: 'it does not exist' }],
 };
 
