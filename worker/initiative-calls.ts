@@ -37,7 +37,9 @@ export function initiativeCalls(api: Initiatives, db: Db, caller: InitiativeCall
   return named({
     initiative_read: async (_input, role) =>
       resumeWithin(
-        takesTasks(role) ? await api.resume(user, joined()) : await api.attend(user, joined(), { agent, sessionId }, once),
+        takesTasks(role)
+          ? await api.resume(user, joined())
+          : await api.attend(user, joined(), { agent, sessionId }, once),
         caller.maxOutputBytes,
       ),
     // Its session goes on with it, in the same project or folder.

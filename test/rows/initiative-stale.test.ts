@@ -9,8 +9,8 @@ import {
   readInitiativeMark,
   resetStale,
 } from '../../store/initiative-workflows.ts';
-import { noteStuck } from '../../store/stuck.ts';
 import { takeTask } from '../../store/initiatives.ts';
+import { noteStuck } from '../../store/stuck.ts';
 import { age as ageInitiative } from '../../tools/test-kit/initiative.ts';
 import { Initiative } from './initiative.ts';
 import { freshRows, Session, untilBlocked } from './session.ts';
