@@ -326,7 +326,7 @@ it('I3 T9 work sessions that are started in a chat session while it is erased de
     const { initiative, sessions } = await work.view();
     expect(sessions.every(({ session_id }) => session_id === null)).toBe(true);
     const noted = `SELECT kind FROM initiative_events WHERE initiative_id = $1 AND kind IN ('chat_erased', 'session_ended')`;
-    const kinds = (await rows<{ kind: string }>(db, noted, [work.id])).map(({ kind }) => kind);
+    const kinds = (await rows(db, noted, [work.id])).map(({ kind }) => kind);
     expect(kinds.filter((kind) => kind === 'chat_erased')).toHaveLength(worked.size);
     expect(kinds.filter((kind) => kind === 'session_ended')).toHaveLength(sessions.length);
     expect(initiative.version).toBe(1 + sessions.length + kinds.length);
