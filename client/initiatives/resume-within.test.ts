@@ -28,6 +28,11 @@ const position = {
   ...{ phase: 1, phase_name: 'Site', plan: 1, plan_name: 'Pages', task_id: 'tsk_3', task: 'Task 3.', wave: 1 },
   status: 'open' as const,
 };
+const session: NonNullable<InitiativeResume['last_session']> = {
+  ...{ id: 'session-001', agent: 'worker', session_id: null, status: 'ended', started: '2026-01-14T09:00:00Z' },
+  ...{ ended: '2026-01-14T09:30:00Z', working_on: null, context_usage: null, completed: [], issues: [] },
+  ...{ handoff_reason: null, notes: null },
+};
 const resume: InitiativeResume = {
   message: 'Resuming from Phase 1, Plan 1, Task: Task 3.',
   position,
@@ -85,6 +90,7 @@ describe('resumeWithin', () => {
       decisions: many((n) => decision(n, long)),
       blockers: many((n) => blocker(`block-${n}`, long)),
       review: many((n) => ({ kind: 'file', entry: `${n}`, problem: long })),
+      last_session: { ...session, issues: many((n) => `${n} ${long}`), completed: many(() => long), notes: long },
     });
     expect(bytes).toBeLessThanOrEqual(LIMIT);
     for (const list of ['review', 'blockers', 'decisions', 'summaries'] as const) {
@@ -93,6 +99,12 @@ describe('resumeWithin', () => {
     }
     expect(shown.plan.tasks[0]).toMatchObject({ task_id: 'tsk_900', status: 'open' });
     expect(shown.blockers[0]?.id).toBe('block-0');
+    const { issues, completed, notes } = shown.last_session!;
+    expect([issues.length + shown.left_out!['issues']!, completed.length + shown.left_out!['completed']!]).toEqual([
+      1_000, 1_000,
+    ]);
+    expect(issues[0]).toMatch(/^0 x+…$/);
+    expect(notes).toMatch(/^x+…$/);
   });
 
   it('I7 gives nothing but where it goes on if a tool may return almost nothing', () => {

@@ -11,18 +11,19 @@ const NOTE =
 
 /**
  * What an agent reads of a resume, as JSON of at most so many bytes. If it is longer, what the agent needs first gets most of the room:
- * what has to be reviewed, blockers, and uncompleted tasks; then the newest decisions and summaries, and the plan's text.
+ * what has to be reviewed, issues, blockers, and uncompleted tasks; then the newest decisions and summaries, and the plan's text.
  */
 export function resumeWithin(resume: InitiativeResume, maxBytes: number): object {
   if (bytesOf(resume) <= maxBytes) return resume;
-  const { plan, summaries, decisions, blockers, review, ...head } = resume;
-  const { body, tasks, ...named } = plan;
-  let left = maxBytes - bytesOf({ ...head, named }) - SPARE;
+  const { plan, summaries, decisions, blockers, review, last_session, ...head } = cut(resume);
+  const { body: _, tasks, ...named } = plan;
+  const last = last_session && { ...last_session, issues: [], completed: [] };
+  let left = maxBytes - bytesOf({ ...head, named, last }) - SPARE;
   const left_out: Record<string, number> = {};
   /** The items that fit into a share of what is left. */
   const within = <T>(name: string, items: readonly T[], share: number): T[] => {
     let room = left * share;
-    const fitting = items.map(cut).filter((item) => {
+    const fitting = items.filter((item) => {
       const bytes = bytesOf(item) + 1;
       if (bytes > room) return false;
       room -= bytes;
@@ -35,15 +36,18 @@ export function resumeWithin(resume: InitiativeResume, maxBytes: number): object
   const isDone = ({ status }: (typeof tasks)[number]) => status === 'completed';
   const shown = {
     review: review && within('review', review, 1 / 4),
+    issues: last_session && within('issues', last_session.issues, 1 / 4),
     blockers: within('blockers', blockers, 1 / 3),
     tasks: within('tasks', [...tasks.filter((task) => !isDone(task)), ...tasks.filter(isDone)].map(inShort), 1 / 2),
     decisions: within('decisions', decisions.toReversed(), 1 / 2).toReversed(),
     summaries: within('summaries', summaries.toReversed(), 1 / 2).toReversed(),
+    completed: last_session && within('completed', last_session.completed, 1 / 2),
   };
   return {
     ...head,
     ...{ note: NOTE, left_out, review: shown.review, blockers: shown.blockers },
-    plan: { ...named, tasks: shown.tasks, body: headWithin(body, left) },
+    last_session: last && { ...last, issues: shown.issues, completed: shown.completed },
+    plan: { ...named, tasks: shown.tasks, body: headWithin(resume.plan.body, left) },
     ...{ decisions: shown.decisions, summaries: shown.summaries },
   };
 }
