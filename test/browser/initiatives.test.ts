@@ -3,7 +3,7 @@ import type { Locator } from 'playwright-core';
 import { beforeAll, describe, expect, it } from 'vitest';
 import { expectAccessible, isFocused, NARROW, press, WIDE } from '../../tools/test-kit/accessible.ts';
 import { WAIT } from '../../tools/test-kit/browser.ts';
-import { planned } from '../../tools/test-kit/initiative.ts';
+import { age, planned } from '../../tools/test-kit/initiative.ts';
 import { startSite, type Tab, type TestSite } from '../../tools/test-kit/page.ts';
 import type { Initiative, InitiativeTask, InitiativeView, WorkSession } from '../../wire/initiative-views.ts';
 
@@ -136,11 +136,7 @@ describe('a board', () => {
     ]);
     await work(shown);
     await expectShown('session-002', ['at work']);
-    await site.runtime.db.query(
-      `UPDATE initiative_tasks SET assigned_at = assigned_at - interval '1 day',
-              last_progress_at = last_progress_at - interval '1 day' WHERE initiative_id = $1`,
-      [id],
-    );
+    await age(site.runtime.db, id, '1 day');
     // The supervisor looks at what is due after every change.
     await post('/decisions', { context: 'c', decision: 'd', reason: 'r' });
     await expectShown('session-002', ['crashed', 'Agent unresponsive, task reset']);
