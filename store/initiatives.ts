@@ -176,17 +176,6 @@ export function readInitiativeBrief(db: Db, { userId, initiativeId }: Pick<Targe
   return call(db, maybe(brief), 'initiative_brief', [initiativeId, userId]);
 }
 
-/** The active work session of a chat session, or else its last one; undefined: it has had none. */
-export async function workSessionOf(
-  db: Db,
-  initiativeId: string,
-  sessionId: string,
-): Promise<{ id: string; isActive: boolean } | undefined> {
-  const sql = `SELECT jsonb_build_object('id', id, 'isActive', status = 'active') AS value FROM session_history
-                WHERE initiative_id = $1 AND session_id = $2 ORDER BY status = 'active' DESC, number DESC LIMIT 1`;
-  return (await column(db, z.object({ id: z.string(), isActive: z.boolean() }), sql, [initiativeId, sessionId]))[0];
-}
-
 type ChatTarget = Pick<Target, 'userId' | 'initiativeId'> & { sessionId: string };
 
 const newest = z.object({

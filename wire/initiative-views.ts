@@ -161,8 +161,9 @@ export const initiativeResume = z
       .meta({ description: 'Of the completed plans before it, of this phase' }),
     decisions: z.array(initiativeDecision),
     blockers: z.array(initiativeBlocker).meta({ description: 'The active ones' }),
-    last_session: workSession.nullable().meta({
-      description: 'The work session that ended last, with its notes, issues and handoff reason; null: none has',
+    last_sessions: z.array(workSession).meta({
+      description:
+        'The work sessions that ended last, with their notes, issues and handoff reasons: at most five, the last one first',
     }),
     review,
   })

@@ -4,7 +4,7 @@ import type { Initiatives } from '../client/initiatives/initiatives.ts';
 import { resumeWithin } from '../client/initiatives/resume-within.ts';
 import { PerdureError } from '../domain/errors.ts';
 import type { Db } from '../store/db.ts';
-import { joinInitiative, workSessionOf } from '../store/initiatives.ts';
+import { joinInitiative, newestWorkSession } from '../store/initiatives.ts';
 
 /** As the work session of a chat session that has had none: it holds no task. */
 const NONE = 'none';
@@ -21,6 +21,7 @@ export function initiativeCalls(api: Initiatives, db: Db, caller: InitiativeCall
     if (caller.initiativeId !== null) return caller.initiativeId;
     throw new PerdureError('InitiativeNotFound', 'this session has joined no initiative (metadata.initiative_id)');
   };
+  const workSession = (initiativeId: string) => newestWorkSession(db, { userId: user, initiativeId, sessionId });
   /** A task with its work session, whose notes may name one that has crashed. */
   const take = async (task?: string) => {
     const taken = await api.takeTask(user, joined(), { agent, sessionId }, task, once);
@@ -31,7 +32,7 @@ export function initiativeCalls(api: Initiatives, db: Db, caller: InitiativeCall
   /** Of a task that a work session holds. Without an active one it is the last one, which is refused. */
   const holding = async <T>(work: (id: string, by: { work_session: string }) => Promise<T>): Promise<T> => {
     const id = joined();
-    const { id: work_session } = (await workSessionOf(db, id, sessionId)) ?? { id: NONE };
+    const { id: work_session } = (await workSession(id)) ?? { id: NONE };
     return work(id, { work_session });
   };
   return named({
@@ -63,7 +64,7 @@ export function initiativeCalls(api: Initiatives, db: Db, caller: InitiativeCall
     review: (input) => api.review(user, joined(), input, once),
     session_end: async (input) => {
       const id = joined();
-      const work = await workSessionOf(db, id, sessionId);
+      const work = await workSession(id);
       if (work === undefined) throw new PerdureError('WorkSessionNotFound', 'this session has had no work session');
       return api.endSession(user, id, work.id, input, once);
     },

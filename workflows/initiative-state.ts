@@ -48,7 +48,7 @@ export class InitiativeState {
     this.loaded = true;
   }
 
-  /** Ends a work session as crashed, unless it has given a sign of life since. Call it from the running part. */
+  /** Ends a work session, as crashed if it holds tasks, unless it has given a sign of life since. Call it from the running part. */
   async reset({ work_session, sign }: Watched): Promise<void> {
     const args = { initiative_id: this.initiativeId, work_session, sign };
     this.follow(await this.sequencer.exclusively(() => initiativeLocalActivities.resetStale(args)));

@@ -76,7 +76,7 @@ export class PostgresStepRecorder implements StepRecorder<StepOutcome> {
     // A list that a server has changed since holds from the next turn.
     const { tools } = context.mcp.withShownTools(agent, prompt.tools);
     this.call = { prompt, model, tools, flusher, at: performance.now() };
-    return { model, system: prompt.system, messages: prompt.messages, tools, ...(note !== undefined && { note }) };
+    return { model, system: prompt.system, messages: prompt.messages, tools, note };
   }
 
   add(chunk: UIMessageChunk): void {

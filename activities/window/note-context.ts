@@ -32,7 +32,7 @@ export async function noteContextOf(
   }
 }
 
-/** Undefined: less than half, and nothing was noted; or what was noted still holds, to the percent. */
+/** Undefined: less than half, and nothing was noted; or what was noted still holds, to the tenth. */
 async function contextInUse(
   { agent, model, prompt, reported }: JudgedStep,
   noted: number | null,
@@ -43,11 +43,12 @@ async function contextInUse(
   if (tokens === undefined) return undefined;
   const usage = Math.min(1, tokens / usable);
   const isFull = tokens >= settings.compact_at * usable;
-  return !isFull && percent(usage) === percent(noted) ? undefined : { usage, isFull };
+  return !isFull && tenths(usage) === tenths(noted) ? undefined : { usage, isFull };
 }
 
-function percent(usage: number | null): number | null {
-  return usage === null ? null : Math.round(usage * 100);
+/** In tenths: each note is another version of STATE.md, and edits of the one before are refused. */
+function tenths(usage: number | null): number | null {
+  return usage === null ? null : Math.floor(usage * 10);
 }
 
 function handedOff(workSession: string): string {

@@ -14,7 +14,7 @@ const blocker = text.describe('Such as block-001');
 const TOOLS = {
   initiative_read: {
     description:
-      'Reads the initiative that this session works on: the position, the plan, summaries of earlier plans, decisions, active blockers, and what the last work session left behind. Read it before anything else.',
+      'Reads the initiative that this session works on: the position, the plan, summaries of earlier plans, decisions, active blockers, and what the last work sessions left behind. Read it before anything else.',
     input: z.object({}),
   },
   initiative_create: {
@@ -40,7 +40,7 @@ const TOOLS = {
   },
   task_next: {
     description:
-      'Gives you a task: the one that you hold and have not started, or the next one of the position that nobody holds. `work_session.notes` says if you go on after one that has crashed. Null: there is none now.',
+      'Gives you a task: the one that you hold and have not started, or the next one of the position that nobody holds; null: there is none now. `work_session.notes` says if you go on after one that has crashed.',
     input: z.object({}),
   },
   task_start: { description: 'Starts a task. Call it before you work on it.', input: z.object({ task_id }) },

@@ -41,7 +41,7 @@ export interface ModelCall {
   /** The tools that the model can call. */
   tools: readonly ToolDefinition[];
   /** Stands after the messages, in this call only. */
-  note?: string;
+  note?: string | undefined;
 }
 
 export interface Retry {

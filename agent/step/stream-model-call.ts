@@ -32,7 +32,7 @@ export interface StepInput {
   messages: UIMessage[];
   tools: readonly ToolDefinition[];
   /** Stands after the messages. */
-  note?: string;
+  note?: string | undefined;
   /** Fires when the run is aborted; the provider's connection is closed at once. */
   signal: AbortSignal;
   temperature?: number | undefined;

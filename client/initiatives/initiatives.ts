@@ -23,7 +23,7 @@ import {
   readTask,
   readWorkSession,
   takeTask,
-  workSessionOf,
+  newestWorkSession,
 } from '../../store/initiatives.ts';
 import {
   blockerBody,
@@ -362,21 +362,23 @@ export class Initiatives {
     task: string | undefined,
     options: Options = {},
   ): Promise<{ task: InitiativeTask; session: WorkSession } | undefined> {
-    const active = await workSessionOf(this.deps.db, id, by.sessionId);
-    if (active?.isActive !== true) await this.resume(user, id);
+    const own = { userId: user, initiativeId: id };
+    const newest = await newestWorkSession(this.deps.db, { ...own, sessionId: by.sessionId });
+    if (newest?.is_active !== true) await this.resume(user, id);
     const name = task === undefined ? 'assignTask' : 'startTask';
     const args = task === undefined ? { unstarted: true } : { task_id: task };
     const key = parseKey(options) ?? newId('cmd');
     const command = snakeCase(name);
-    const target = { initiativeId: id, userId: user, commandId: `${command}:${key}` };
+    const target = { ...own, commandId: `${command}:${key}` };
     const outcome = await takeTask(this.deps.db, target, by, { command, args });
     if (!outcome.ok) throw refusedInitiative(outcome);
     if (outcome.nothing !== undefined) return undefined;
     this.tell(user, id, { name, id: key });
-    return {
-      task: await this.row(readTask, id, outcome.task_id),
-      session: await this.row(readWorkSession, id, outcome.work_session),
-    };
+    const [taken, session] = await Promise.all([
+      this.row(readTask, id, outcome.task_id),
+      this.row(readWorkSession, id, outcome.work_session),
+    ]);
+    return { task: taken, session };
   }
 
   /** @throws {PerdureError} `TaskNotFound`, `TaskAssigned`, `InvalidTransition`, `WorkSessionNotFound`, `ReviewRequired` */

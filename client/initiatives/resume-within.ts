@@ -1,29 +1,31 @@
-import { changeStrings } from '../../domain/change-strings.ts';
 import { byteLength } from '../../domain/text.ts';
 import type { InitiativeResume } from '../../wire/initiative-views.ts';
 
-/** Of each text where not all fits, in UTF-16 units. */
-const MAX_TEXT = 500;
+/** Of a text, where not all fits, in bytes of its JSON; the first number: of one in a list of an entry. */
+const MAX_BYTES = [200, 600] as const;
+/** Of a list in an entry. */
+const MAX_ITEMS = 5;
 /** For the names of members. */
 const SPARE = 1_000;
 const NOTE =
-  'The whole is longer than a tool may return: long texts are cut, and left_out says how many entries are missing.';
+  'The whole is longer than a tool may return: long texts and the lists in entries are cut, and left_out says how many entries are missing.';
 
 /**
  * What an agent reads of a resume, as JSON of at most so many bytes. If it is longer, what the agent needs first gets most of the room:
- * what has to be reviewed, issues, blockers, and uncompleted tasks; then the newest decisions and summaries, and the plan's text.
+ * what has to be reviewed, blockers, work sessions that have ended, and uncompleted tasks; then the newest decisions and summaries, and
+ * the plan's text.
  */
 export function resumeWithin(resume: InitiativeResume, maxBytes: number): object {
   if (bytesOf(resume) <= maxBytes) return resume;
-  const { plan, summaries, decisions, blockers, review, last_session, ...head } = cut(resume);
-  const { body: _, tasks, ...named } = plan;
-  const last = last_session && { ...last_session, issues: [], completed: [] };
-  let left = maxBytes - bytesOf({ ...head, named, last }) - SPARE;
+  const { plan, summaries, decisions, blockers, last_sessions, review, ...rest } = resume;
+  const { body, tasks, ...named } = plan;
+  const head = cut({ ...rest, named });
+  let left = maxBytes - bytesOf(head) - SPARE;
   const left_out: Record<string, number> = {};
   /** The items that fit into a share of what is left. */
   const within = <T>(name: string, items: readonly T[], share: number): T[] => {
     let room = left * share;
-    const fitting = items.filter((item) => {
+    const fitting = items.map(cut).filter((item) => {
       const bytes = bytesOf(item) + 1;
       if (bytes > room) return false;
       room -= bytes;
@@ -36,19 +38,20 @@ export function resumeWithin(resume: InitiativeResume, maxBytes: number): object
   const isDone = ({ status }: (typeof tasks)[number]) => status === 'completed';
   const shown = {
     review: review && within('review', review, 1 / 4),
-    issues: last_session && within('issues', last_session.issues, 1 / 4),
     blockers: within('blockers', blockers, 1 / 3),
+    last_sessions: within('last_sessions', last_sessions, 1 / 4),
     tasks: within('tasks', [...tasks.filter((task) => !isDone(task)), ...tasks.filter(isDone)].map(inShort), 1 / 2),
     decisions: within('decisions', decisions.toReversed(), 1 / 2).toReversed(),
     summaries: within('summaries', summaries.toReversed(), 1 / 2).toReversed(),
-    completed: last_session && within('completed', last_session.completed, 1 / 2),
   };
+  const { named: place, ...start } = head;
+  const { tasks: shownTasks, ...others } = shown;
   return {
-    ...head,
-    ...{ note: NOTE, left_out, review: shown.review, blockers: shown.blockers },
-    last_session: last && { ...last, issues: shown.issues, completed: shown.completed },
-    plan: { ...named, tasks: shown.tasks, body: headWithin(resume.plan.body, left) },
-    ...{ decisions: shown.decisions, summaries: shown.summaries },
+    ...start,
+    note: NOTE,
+    left_out,
+    plan: { ...place, tasks: shownTasks, body: beginning(body, left) },
+    ...others,
   };
 }
 
@@ -60,18 +63,26 @@ function bytesOf(value: unknown): number {
   return byteLength(JSON.stringify(value));
 }
 
-/** With the beginnings of its long texts. */
+/** With the beginnings of its long texts, and the first items of its lists. */
 function cut<T>(value: T): T {
-  return JSON.parse(changeStrings(JSON.stringify(value), (text) => begin(text, MAX_TEXT))) as T;
+  return cutIn(value, MAX_BYTES[1]) as T;
 }
 
-function begin(text: string, most: number): string {
-  return text.length <= most ? text : `${text.slice(0, Math.max(0, most)).toWellFormed()}…`;
+function cutIn(value: unknown, maxBytes: number): unknown {
+  if (typeof value === 'string') return beginning(value, maxBytes);
+  if (Array.isArray(value)) return value.slice(0, MAX_ITEMS).map((item) => cutIn(item, MAX_BYTES[0]));
+  if (typeof value !== 'object' || value === null) return value;
+  return Object.fromEntries(Object.entries(value).map(([name, each]) => [name, cutIn(each, maxBytes)]));
 }
 
 /** The beginning of a text whose JSON has at most so many bytes. */
-function headWithin(text: string, maxBytes: number): string {
-  let head = begin(text, maxBytes);
-  while (head.length > 1 && bytesOf(head) > maxBytes) head = begin(text, Math.floor(head.length / 2));
+function beginning(text: string, maxBytes: number): string {
+  let length = Math.max(0, maxBytes);
+  const begin = () => (text.length <= length ? text : `${text.slice(0, length).toWellFormed()}…`);
+  let head = begin();
+  while (head.length > 1 && bytesOf(head) > maxBytes) {
+    length = Math.floor(Math.min(length, head.length) / 2);
+    head = begin();
+  }
   return head;
 }

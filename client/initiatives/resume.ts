@@ -25,6 +25,8 @@ export async function mismatchesOf(
   return checkLeftBehind(root, { files, implementations });
 }
 
+const MAX_LAST = 5;
+
 /** Where an initiative goes on, and what has to be known for it. */
 export function resumeOf({
   initiative,
@@ -47,15 +49,15 @@ export function resumeOf({
     ),
     decisions,
     blockers: blockers.filter(({ status }) => status === 'active'),
-    last_session: lastOf(sessions),
+    last_sessions: lastOf(sessions),
     review: initiative.review,
   };
 }
 
-/** The work session that ended last; null: none has. */
-function lastOf(sessions: InitiativeView['sessions']): WorkSession | null {
-  const over = sessions.filter(({ ended }) => ended !== null);
-  return over.toSorted((a, b) => (a.ended ?? '').localeCompare(b.ended ?? '')).at(-1) ?? null;
+/** The work sessions that ended last, the last one first. */
+function lastOf(sessions: InitiativeView['sessions']): WorkSession[] {
+  const over = sessions.toReversed().filter(({ ended }) => ended !== null);
+  return over.toSorted((a, b) => (b.ended ?? '').localeCompare(a.ended ?? '')).slice(0, MAX_LAST);
 }
 
 function messageOf(

@@ -80,7 +80,7 @@ CREATE OR REPLACE FUNCTION read_initiative(p_initiative text, p_user text) RETUR
     FROM initiatives i WHERE i.initiative_id = p_initiative AND i.user_id = p_user
 $$;
 
--- The beginning of a text, of which a prompt shows less still once its white space is folded.
+-- The beginning of a text, long enough for a prompt, which folds its white space and shows at most 300 characters.
 CREATE OR REPLACE FUNCTION brief_text(p_text text) RETURNS text LANGUAGE sql IMMUTABLE AS $$
   SELECT left(ltrim(p_text, E' \t\r\n'), 1000)
 $$;

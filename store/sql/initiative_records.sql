@@ -156,7 +156,7 @@ CREATE OR REPLACE FUNCTION half_used() RETURNS jsonb LANGUAGE sql IMMUTABLE AS $
   SELECT '["More than half of the context was used"]'::jsonb
 $$;
 
--- Notes a sign of life of a work session: a task that is taken from it takes its own times along.
+-- Notes a sign of life of a work session. Kept here and not only on its tasks: a blocker clears the times of a task that it takes away.
 CREATE OR REPLACE FUNCTION note_sign(p_initiative text, p_session text) RETURNS void LANGUAGE sql AS $$
   UPDATE session_history SET last_sign_at = clock_timestamp() WHERE initiative_id = p_initiative AND id = p_session
 $$;

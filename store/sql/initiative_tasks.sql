@@ -27,7 +27,7 @@ $$;
 -- p_args: { work_session, unstarted? }. Assigns the next open task of the position's wave, and if there is none one that was set to
 -- in_progress and that nobody holds: else the wave would never end. Null: there is neither. SKIP LOCKED: those who ask at once, under
 -- the shared lock of the initiative, are given different tasks. `unstarted`: a task that the work session holds and has not started
--- comes first, which it has forgotten.
+-- comes first: its agent may have forgotten it.
 CREATE OR REPLACE FUNCTION ini_assign_task(p_initiative text, p_args jsonb) RETURNS jsonb LANGUAGE plpgsql AS $$
 DECLARE
   v_refusal jsonb := refuse_work_session(p_initiative, p_args ->> 'work_session', 'assign');

@@ -1,8 +1,14 @@
 -- What the workflows of initiatives ask for: they know ids, statuses and times, and supervise work sessions.
 
+-- When a chat session last worked: now if it has an open run; null: it never has.
+CREATE OR REPLACE FUNCTION last_worked(p_session text) RETURNS timestamptz LANGUAGE sql STABLE AS $$
+  SELECT CASE WHEN has_open_run(p_session) THEN clock_timestamp()
+              ELSE (SELECT finished_at FROM chat_runs WHERE session_id = p_session ORDER BY seq DESC LIMIT 1) END
+$$;
+
 -- The active work sessions that are supervised: those that hold uncompleted tasks, and of chat sessions also those that hold none.
 -- `sign` is the last sign of life: its beginning, an assignment, a start, a report or a completion; of one that holds nothing also
--- that its chat session works. `due_at` is when it is ended unless it gives another one: its last sign is p_progress_ms old, and if it
+-- work of its chat session, so that `due_at` only moves later. `due_at` is when it is ended unless it gives another one: its last sign is p_progress_ms old, and if it
 -- holds a task, that was given p_assignment_ms ago.
 CREATE OR REPLACE FUNCTION watched_sessions(p_initiative text, p_assignment_ms bigint, p_progress_ms bigint)
 RETURNS TABLE (work_session text, holds boolean, sign timestamptz, due_at timestamptz) LANGUAGE sql STABLE AS $$
@@ -14,7 +20,8 @@ RETURNS TABLE (work_session text, holds boolean, sign timestamptz, due_at timest
       SELECT min(assigned_at) AS since FROM initiative_tasks
        WHERE initiative_id = p_initiative AND assigned_to = s.id AND status <> 'completed') AS held
     CROSS JOIN LATERAL (
-      SELECT CASE WHEN held.since IS NULL AND has_open_run(s.session_id) THEN clock_timestamp() ELSE s.last_sign_at END AS sign) AS last
+      SELECT CASE WHEN held.since IS NULL THEN greatest(s.last_sign_at, last_worked(s.session_id)) ELSE s.last_sign_at END AS sign
+    ) AS last
    WHERE s.initiative_id = p_initiative AND s.status = 'active' AND (held.since IS NOT NULL OR s.session_id IS NOT NULL)
 $$;
 

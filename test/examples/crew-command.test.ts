@@ -1,13 +1,14 @@
 // `npm run example:crew` as a user has it: one command that starts everything, works to the end, and ends on Ctrl-C.
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { existsSync, readdirSync, readFileSync } from 'node:fs';
+import { existsSync } from 'node:fs';
 import { mkdir, symlink } from 'node:fs/promises';
 import path from 'node:path';
 import { expect, it } from 'vitest';
 import { parseConfig } from '../../config/config.ts';
 import { freePort } from '../../dev/ports.ts';
 import packageJson from '../../package.json' with { type: 'json' };
+import { processesOf } from '../../tools/chaos/promises/processes.ts';
 import { afterFile } from '../../tools/test-kit/after-file.ts';
 import { startBrowser, WAIT } from '../../tools/test-kit/browser.ts';
 import { eventually } from '../../tools/test-kit/eventually.ts';
@@ -16,17 +17,6 @@ import { scratchDir } from '../../tools/test-kit/scratch.ts';
 
 const ROOT = path.join(import.meta.dirname, '..', '..');
 const DONE = { timeout: 240_000 };
-
-/** The ids of the live processes that were started with this folder. */
-function processesOf(dir: string): string[] {
-  return readdirSync('/proc').filter((pid) => {
-    try {
-      return /^\d+$/.test(pid) && readFileSync(`/proc/${pid}/environ`, 'utf8').includes(`PERDURE_DIR=${dir}\0`);
-    } catch {
-      return false;
-    }
-  });
-}
 
 /** Starts the script of package.json without npm. */
 async function startCommand(dir: string, port: number) {
@@ -47,14 +37,14 @@ async function startCommand(dir: string, port: number) {
   // Its watchers end all that it has started.
   afterFile(async () => {
     child.kill('SIGKILL');
-    await eventually(() => expect(processesOf(dir)).toEqual([]));
+    await eventually(async () => expect(await processesOf(dir)).toEqual([]));
   });
   return run;
 }
 
 it(
   'I7 H1 one command starts a crew that completes its initiative, the page shows it, and Ctrl-C leaves no process',
-  { timeout: patient(DONE.timeout) },
+  { timeout: patient(DONE.timeout + 60_000) },
   async () => {
     const dir = scratchDir();
     // All tests share the cached workflow bundle.
@@ -64,7 +54,9 @@ it(
     const port = await freePort();
     const run = await startCommand(dir, port);
     const completed = /^crew +the initiative is completed: \S+\/api\/initiatives\/(ini_\w+)\/STATE\.md$/m;
-    await eventually(() => expect(run.output).toMatch(completed), DONE);
+    const isDone = eventually(() => expect(run.output).toMatch(completed), DONE);
+    await Promise.race([isDone, run.exited]);
+    expect(run.output).toMatch(completed);
     const [, id] = completed.exec(run.output)!;
 
     const page = await (await startBrowser()).newPage();
@@ -75,9 +67,9 @@ it(
     await page.getByRole('link', { name: 'Tasks 8/8' }).waitFor();
     expect(new URL(page.url()).pathname).toBe(`/i/${id}`);
 
-    expect(processesOf(dir).length).toBeGreaterThan(1);
+    expect((await processesOf(dir)).length).toBeGreaterThan(1);
     run.child.kill('SIGINT');
     expect((await run.exited)[0]).toBe(0);
-    await eventually(() => expect(processesOf(dir)).toEqual([]));
+    await eventually(async () => expect(await processesOf(dir)).toEqual([]));
   },
 );

@@ -249,10 +249,12 @@ it('I6 I7 a late worker is refused and changes nothing, and the next one is told
   ]);
   expect(read).toMatchObject({
     message: 'Resuming from Phase 1, Plan 1, Task: one',
-    last_session: {
-      ...{ id: 'session-001', session_id: late.id, status: 'crashed', notes: 'Agent unresponsive, task reset' },
-      working_on: 'Phase 1, Plan 1: one',
-    },
+    last_sessions: [
+      {
+        ...{ id: 'session-001', session_id: late.id, status: 'crashed', notes: 'Agent unresponsive, task reset' },
+        working_on: 'Phase 1, Plan 1: one',
+      },
+    ],
   });
   expect(taken).toMatchObject({
     task_id,
@@ -263,19 +265,26 @@ it('I6 I7 a late worker is refused and changes nothing, and the next one is told
   expect((await client.initiatives.get('ada', id)).sessions).toHaveLength(2);
 });
 
-it('I7 the next worker reads why the last one has handed off, its notes and its issues', async () => {
+it('I7 the next worker reads why the last ones have handed off, their notes and their issues', async () => {
   const id = await create();
   const handoff = { notes: 'one is half done', issues: ['no key'], handoff_reason: 'needs another model' };
-  await play(await join(id), [
-    ['task_next', {}],
-    ['session_end', handoff],
-  ]);
+  const end = { notes: 'two is another matter' };
+  const [first, second] = [await join(id), await join(id)];
+  await play(first, [['task_next', {}]]);
+  await play(second, [['task_next', {}]]);
+  await play(first, [['session_end', handoff]]);
+  await play(second, [['session_end', end]]);
   const [read, taken] = await play(await join(id), [
     ['initiative_read', {}],
     ['task_next', {}],
   ]);
-  expect(read).toMatchObject({ last_session: { id: 'session-001', status: 'ended', ...handoff } });
-  expect(taken).toMatchObject({ name: 'one', work_session: { id: 'session-002', notes: null } });
+  expect(read).toMatchObject({
+    last_sessions: [
+      { id: 'session-002', status: 'ended', ...end },
+      { id: 'session-001', status: 'ended', ...handoff },
+    ],
+  });
+  expect(taken).toMatchObject({ name: 'one', work_session: { id: 'session-003', notes: null } });
 });
 
 it('I7 a worker that asks again gets the task that it has not started; without a task it has no work session', async () => {
@@ -321,9 +330,11 @@ it('I7 refusals are tool errors with their code, and change nothing', async () =
   const [one, two] = [await join(id), await join(id)];
   const [given] = await play(one, [['task_next', {}]]);
   const { task_id } = given as { task_id: string };
-  const before = JSON.stringify((await client.initiatives.get('ada', id)).phases);
+  const before = await client.initiatives.get('ada', id);
   const errors = await play(two, [
     ['task_complete', { task_id }],
+    ['task_progress', { task_id, note: 'mine' }],
+    ['task_start', { task_id }],
     ['task_start', { task_id: 'tsk_none' }],
     ['state_update', { position: { phase: 1, plan: 1, task: 'three' } }],
     ['state_update', { resume_context: { files_modified_this_session: ['../x'] } }],
@@ -331,9 +342,19 @@ it('I7 refusals are tool errors with their code, and change nothing', async () =
     ['blocker_bypass', { blocker: 'block-009', workaround: 'w' }],
   ]);
   expect(errors.map((error) => String(error).split(':')[0])).toEqual([
-    ...['TaskAssigned', 'TaskNotFound', 'BadRequest', 'BadRequest', 'BadRequest', 'BlockerNotFound'],
+    ...[
+      'TaskAssigned',
+      'TaskAssigned',
+      'TaskAssigned',
+      'TaskNotFound',
+      'BadRequest',
+      'BadRequest',
+      'BadRequest',
+      'BlockerNotFound',
+    ],
   ]);
-  expect(errors[4]).toContain('position.plan');
+  expect(errors[6]).toContain('position.plan');
+  expect(await client.initiatives.get('ada', id)).toEqual(before);
   const resolve: Call = ['blocker_resolve', { blocker: 'block-001', resolution: 'r' }];
   const add: Call = ['blocker_add', { description: 'no tea', affects: [] }];
   const [, resolved, again] = await play(await join(id, 'orchestrator'), [add, resolve, resolve]);
@@ -341,7 +362,7 @@ it('I7 refusals are tool errors with their code, and change nothing', async () =
     { blocker: { status: 'resolved' } },
     expect.stringMatching(/^BlockerResolved/),
   ]);
-  expect(JSON.stringify((await client.initiatives.get('ada', id)).phases)).toBe(before);
+  expect((await client.initiatives.get('ada', id)).phases).toEqual(before.phases);
 });
 
 it('Q3 another user’s initiative cannot be joined, and a session that names it gets nothing of it', async () => {

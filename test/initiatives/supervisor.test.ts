@@ -144,10 +144,10 @@ describe('with the times of production', () => {
   it('I6 who has reported meanwhile is left alone, although the task was assigned a month ago', async () => {
     const [quiet, busy] = [await held(client), await held(client)];
     await runtime.db.query(
-      `UPDATE initiative_tasks SET assigned_at = now() - interval '30 days', last_progress_at = now()
-        WHERE initiative_id = $1 AND assigned_to IS NOT NULL`,
+      `UPDATE initiative_tasks SET assigned_at = now() - interval '30 days' WHERE initiative_id = $1 AND assigned_to IS NOT NULL`,
       [busy.id],
     );
+    await client.initiatives.reportProgress('ada', busy.id, busy.task, busy.work);
     await age(runtime.db, quiet.id, '30 days');
     await crashed(client, quiet);
     const { sessions } = await client.initiatives.get('ada', busy.id);

@@ -108,6 +108,10 @@ it('I6 a work session of a chat session that holds nothing is ended when both ar
   expect(busy.due_in_ms).toBeGreaterThan(3_500_000);
   expect(await claimStaleInitiatives(db, HOUR, 50)).toEqual([]);
   await chat.settleRun(run_seq, 'aborted');
+  expect(await claimStaleInitiatives(db, HOUR, 50)).toEqual([]);
+  await db.query(`UPDATE chat_runs SET finished_at = finished_at - interval '2 hours' WHERE session_id = $1`, [
+    chat.id,
+  ]);
   expect(await claimStaleInitiatives(db, HOUR, 50)).toMatchObject([{ initiative_id: work.id }]);
   const { watched } = (await readInitiativeMark(db, work.id, HOUR))!;
   expect(await resetStale(db, work.id, watched!, HOUR)).toMatchObject({ watched: null });

@@ -21,8 +21,8 @@ export async function checkProcesses(ledger: Ledger, { dir, pids, exits }: Proce
   ledger.check('no process is left', dir, left.length === 0, () => ({ started: pids.length, left }));
 }
 
-/** The processes whose command line or environment names a folder, where the system shows them. */
-async function processesOf(dir: string): Promise<string[]> {
+/** The processes, but for this one, whose command line or environment names a folder, where the system shows them. */
+export async function processesOf(dir: string): Promise<string[]> {
   const found: string[] = [];
   for (const pid of await readdir('/proc').catch((): string[] => [])) {
     if (!/^\d+$/.test(pid) || Number(pid) === process.pid) continue;
