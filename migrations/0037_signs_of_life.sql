@@ -9,5 +9,6 @@ CREATE INDEX session_history_silent ON session_history (last_sign_at) WHERE stat
 -- left over.
 CREATE FUNCTION end_work_of_child() RETURNS trigger LANGUAGE plpgsql AS $$
 BEGIN RETURN NULL; END $$;
-CREATE TRIGGER end_work AFTER UPDATE OF ended_at ON tasks
+-- At the end of the transaction: one that ends several subagents locks them all before their initiative.
+CREATE CONSTRAINT TRIGGER end_work AFTER UPDATE OF ended_at ON tasks DEFERRABLE INITIALLY DEFERRED
   FOR EACH ROW WHEN (OLD.ended_at IS NULL AND NEW.ended_at IS NOT NULL) EXECUTE FUNCTION end_work_of_child();

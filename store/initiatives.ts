@@ -185,7 +185,11 @@ const newest = z.object({
   context_usage: z.number().nullable(),
   /** It was ended because its context was full. */
   is_full: z.boolean(),
+  /** So was the one before it. */
+  after_full: z.boolean(),
 });
+
+export type NewestWorkSession = z.output<typeof newest>;
 
 /** The work session that a chat session has, or had last; undefined: it had none. */
 export function newestWorkSession(db: Db, { userId, initiativeId, sessionId }: ChatTarget) {

@@ -43,9 +43,10 @@ export function initiativeCalls(api: Initiatives, db: Db, caller: InitiativeCall
           : await api.attend(user, joined(), { agent, sessionId }, once),
         caller.maxOutputBytes,
       ),
-    // Its session goes on with it, in the same project or folder.
+    // Its session goes on with it, in the same project or folder, unless it works on another one.
     initiative_create: async (input) => {
-      const place = { project_id: caller.projectId, workspace_root: caller.workspaceRoot };
+      const isFree = caller.initiativeId === null;
+      const place = isFree && { project_id: caller.projectId, workspace_root: caller.workspaceRoot };
       const made = await api.create(user, { ...input, ...place }, once);
       await joinInitiative(db, { userId: user, initiativeId: made.initiative.initiative_id, sessionId });
       return made;

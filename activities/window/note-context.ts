@@ -1,7 +1,7 @@
 import { compactionOf } from '../../agent/definition/compaction-schema.ts';
 import { joinedInitiative } from '../../agent/initiatives/initiative-tools.ts';
 import { usableTokens } from '../../domain/compaction.ts';
-import { newestWorkSession, noteContext } from '../../store/initiatives.ts';
+import { type NewestWorkSession, newestWorkSession, noteContext } from '../../store/initiatives.ts';
 import type { Claimed } from '../claims/claimed.ts';
 import { type JudgedStep, windowInUse } from './window.ts';
 
@@ -21,7 +21,7 @@ export async function noteContextOf(
   try {
     const work = await newestWorkSession(context.db, target);
     if (work?.is_active !== true) return work?.is_full === true ? handedOff(work.id) : undefined;
-    const used = await contextInUse(judged, work.context_usage);
+    const used = await contextInUse(judged, work);
     if (used === undefined) return undefined;
     const isNoted = await noteContext(context.db, target, used);
     if (isNoted) context.bus.publish({ session: initiativeId, kind: 'status' });
@@ -35,14 +35,16 @@ export async function noteContextOf(
 /** Undefined: less than half, and nothing was noted; or what was noted still holds, to the tenth. */
 async function contextInUse(
   { agent, model, prompt, reported }: JudgedStep,
-  noted: number | null,
+  { context_usage: noted, after_full }: NewestWorkSession,
 ): Promise<{ usage: number; isFull: boolean } | undefined> {
   const settings = compactionOf(agent);
   const usable = usableTokens(model, settings);
   const tokens = await windowInUse(prompt, reported, noted === null ? usable / 2 : 0);
   if (tokens === undefined) return undefined;
   const usage = Math.min(1, tokens / usable);
-  const isFull = tokens >= settings.compact_at * usable;
+  const fullAt = settings.compact_at * usable;
+  // One that has begun in a context that was full, and that nothing has made shorter since, is left its task: the next would be no better.
+  const isFull = tokens >= fullAt && !(after_full && (noted === null || noted * usable >= fullAt));
   return !isFull && tenths(usage) === tenths(noted) ? undefined : { usage, isFull };
 }
 

@@ -1,11 +1,11 @@
 import { byteLength } from '../../domain/text.ts';
 import type { InitiativeResume } from '../../wire/initiative-views.ts';
 
-/** Of a text, where not all fits, in bytes of its JSON; the first number: of one in a list of an entry. */
-const MAX_BYTES = [200, 600] as const;
+/** Of a text, where not all fits, in bytes of its JSON. */
+const MAX_TEXT = 600;
 /** Of a list in an entry. */
 const MAX_ITEMS = 5;
-/** For the names of members. */
+/** For the names of members, and the note. */
 const SPARE = 1_000;
 const NOTE =
   'The whole is longer than a tool may return: long texts and the lists in entries are cut, and left_out says how many entries are missing.';
@@ -19,19 +19,23 @@ export function resumeWithin(resume: InitiativeResume, maxBytes: number): object
   if (bytesOf(resume) <= maxBytes) return resume;
   const { plan, summaries, decisions, blockers, last_sessions, review, ...rest } = resume;
   const { body, tasks, ...named } = plan;
-  const head = cut({ ...rest, named });
+  // Of small limits also what is always there has its share.
+  const most = Math.min(MAX_TEXT, Math.floor(maxBytes / 50));
+  const head = cutIn({ ...rest, named }, most) as typeof rest & { named: typeof named };
   let left = maxBytes - bytesOf(head) - SPARE;
   const left_out: Record<string, number> = {};
   /** The items that fit into a share of what is left. */
   const within = <T>(name: string, items: readonly T[], share: number): T[] => {
     let room = left * share;
-    const fitting = items.map(cut).filter((item) => {
-      const bytes = bytesOf(item) + 1;
-      if (bytes > room) return false;
-      room -= bytes;
-      left -= bytes;
-      return true;
-    });
+    const fitting = items
+      .map((item) => cutIn(item, most) as T)
+      .filter((item) => {
+        const bytes = bytesOf(item) + 1;
+        if (bytes > room) return false;
+        room -= bytes;
+        left -= bytes;
+        return true;
+      });
     if (fitting.length < items.length) left_out[name] = items.length - fitting.length;
     return fitting;
   };
@@ -64,13 +68,9 @@ function bytesOf(value: unknown): number {
 }
 
 /** With the beginnings of its long texts, and the first items of its lists. */
-function cut<T>(value: T): T {
-  return cutIn(value, MAX_BYTES[1]) as T;
-}
-
 function cutIn(value: unknown, maxBytes: number): unknown {
   if (typeof value === 'string') return beginning(value, maxBytes);
-  if (Array.isArray(value)) return value.slice(0, MAX_ITEMS).map((item) => cutIn(item, MAX_BYTES[0]));
+  if (Array.isArray(value)) return value.slice(0, MAX_ITEMS).map((item) => cutIn(item, maxBytes / 3));
   if (typeof value !== 'object' || value === null) return value;
   return Object.fromEntries(Object.entries(value).map(([name, each]) => [name, cutIn(each, maxBytes)]));
 }

@@ -66,7 +66,7 @@ export const INITIATIVE_COMMANDS = {
     path: '/sessions',
     answer: 'work session and resume',
     ids: null,
-    errors: ['SessionNotFound', 'WorkspaceNotUsable'],
+    errors: ['SessionNotFound', 'InvalidTransition', 'WorkspaceNotUsable'],
   },
   endSession: {
     summary: 'End a work session; its tasks are given back',

@@ -96,6 +96,7 @@ BEGIN
   DELETE FROM cached_results WHERE scope = 'session' AND owner = ANY (v_sessions);
   DELETE FROM tool_outputs WHERE session_id = ANY (v_sessions);
   PERFORM drop_attachments(v_sessions);
+  PERFORM erase_tasks(v_sessions);
   DELETE FROM watched_instructions WHERE session_id = ANY (v_sessions);
   v_folders := ARRAY(
     SELECT unnest(v_sessions)
@@ -105,8 +106,6 @@ BEGIN
   IF NOT p_whole_user THEN PERFORM forget_chats(v_sessions, p_user); END IF;
   DELETE FROM chat_sessions WHERE session_id = ANY (v_sessions);
   DELETE FROM sessions WHERE session_id = ANY (v_sessions);
-  -- No work session names them any more: earlier, their end would lock initiatives before sessions.
-  PERFORM erase_tasks(v_sessions);
   PERFORM queue_erasure(each, NULL) FROM unnest(v_sessions) AS each;
   PERFORM queue_erasure(NULL, p_home || '/' || folder) FROM unnest(v_folders) AS folder
     WHERE p_whole_user OR NOT folder_in_use(p_user, p_home, folder);

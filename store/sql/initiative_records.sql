@@ -90,7 +90,8 @@ BEGIN
 END $$;
 
 -- p_args: { agent, session_id?, working_on?, attends? }. The first work session after a crashed one is told about it in its notes; not
--- one that `attends`, which takes no tasks. Of those a chat session has one: null if it is active.
+-- one that `attends`, which takes no tasks. Of those a chat session has one: null if it is active. None begins in a chat session that
+-- is over: end_work_of() has been there.
 CREATE OR REPLACE FUNCTION ini_start_session(p_initiative text, p_args jsonb) RETURNS jsonb LANGUAGE plpgsql AS $$
 DECLARE
   v_chat text := p_args ->> 'session_id';
@@ -107,12 +108,19 @@ BEGIN
         WHERE s.session_id = v_chat AND i.initiative_id = p_initiative) THEN
     RETURN '{"code": "SessionNotFound"}';
   END IF;
+  IF chat_is_over(v_chat) THEN RETURN illegal_event('chat_session', 'over', 'start_session'); END IF;
   INSERT INTO session_history (initiative_id, id, number, agent, session_id, working_on, notes)
   VALUES (p_initiative, v_id, v_n, p_args ->> 'agent', v_chat, p_args ->> 'working_on', 'Resuming from ' || v_crashed || ' crash');
   UPDATE session_history SET resumed_by = v_id WHERE initiative_id = p_initiative AND id = v_crashed;
   RETURN jsonb_build_object('kind', 'session_started', 'outcome', jsonb_build_object('id', v_id),
     'data', jsonb_strip_nulls(jsonb_build_object('resumes', v_crashed)));
 END $$;
+
+-- Whether a chat session is closed, or that of a subagent that has ended.
+CREATE OR REPLACE FUNCTION chat_is_over(p_session text) RETURNS boolean LANGUAGE sql STABLE AS $$
+  SELECT EXISTS (SELECT FROM chat_sessions WHERE session_id = p_session AND closed_at IS NOT NULL)
+      OR EXISTS (SELECT FROM tasks WHERE child_id = p_session AND ended_at IS NOT NULL)
+$$;
 
 -- For an erasure of a user's chat sessions, which STATE.md then does not name any more: another version of their initiatives. Waits for
 -- work sessions that are being started in them; no other can be started then.
@@ -129,18 +137,27 @@ BEGIN
   END LOOP;
 END $$;
 
--- Ends the active work sessions of chat sessions that are over; their notes say why.
+-- Ends the active work sessions of chat sessions that are over; their notes say why. Waits for those that are being started in the
+-- initiatives that the chat sessions have joined.
 CREATE OR REPLACE FUNCTION end_work_of(p_chats text[], p_notes text) RETURNS void LANGUAGE plpgsql AS $$
 DECLARE
   v_active record;
 BEGIN
+  PERFORM lock_initiative(initiative_id, user_id, false)
+     FROM (SELECT initiative_id, user_id FROM initiatives
+            WHERE initiative_id IN (
+                    SELECT initiative_id FROM session_history WHERE session_id = ANY (p_chats)
+                    UNION SELECT i.initiative_id FROM chat_sessions c JOIN sessions s USING (session_id)
+                            JOIN initiatives i ON i.initiative_id = c.metadata ->> 'initiative_id' AND i.user_id = s.user_id
+                           WHERE c.session_id = ANY (p_chats))
+            ORDER BY initiative_id) AS theirs;
   FOR v_active IN
     SELECT h.initiative_id, i.user_id, h.id FROM session_history h JOIN initiatives i USING (initiative_id)
      WHERE h.session_id = ANY (p_chats) AND h.status = 'active' ORDER BY h.initiative_id, h.number
   LOOP
     PERFORM apply_initiative_command(
       v_active.initiative_id, v_active.user_id, 'end_session', jsonb_build_object('id', v_active.id, 'notes', p_notes),
-      'system', 'end_session:over:' || v_active.id);
+      'system', 'end_session:' || gen_random_uuid());
   END LOOP;
 END $$;
 
@@ -172,12 +189,15 @@ CREATE OR REPLACE FUNCTION full_reason() RETURNS text LANGUAGE sql IMMUTABLE AS 
   SELECT 'Context limit reached'
 $$;
 
--- The work session that a user's chat session has in an initiative, or had last: { id, is_active, context_usage, is_full }, is_full: it
--- was ended because its context was full; null: none.
+-- The work session that a user's chat session has in an initiative, or had last: { id, is_active, context_usage, is_full, after_full },
+-- is_full: it was ended because its context was full, after_full: so was the one before it; null: none.
 CREATE OR REPLACE FUNCTION newest_work_session(p_initiative text, p_user text, p_chat text) RETURNS jsonb LANGUAGE sql STABLE AS $$
   SELECT jsonb_build_object(
            'id', s.id, 'is_active', s.status = 'active', 'context_usage', s.context_usage,
-           'is_full', s.handoff_reason IS NOT DISTINCT FROM full_reason())
+           'is_full', s.handoff_reason IS NOT DISTINCT FROM full_reason(),
+           'after_full', (SELECT handoff_reason IS NOT DISTINCT FROM full_reason() FROM session_history
+                           WHERE initiative_id = p_initiative AND session_id = p_chat AND number < s.number
+                           ORDER BY number DESC LIMIT 1) IS TRUE)
     FROM session_history s JOIN initiatives i USING (initiative_id)
    WHERE s.initiative_id = p_initiative AND i.user_id = p_user AND s.session_id = p_chat
    ORDER BY s.status = 'active' DESC, s.number DESC LIMIT 1

@@ -137,25 +137,23 @@ BEGIN
   RETURN run_initiative_command(p_initiative, p_command, p_args, p_actor, p_command_id, p_digest);
 END $$;
 
--- For an agent: assigns or starts a task as the work session of its chat session. If none is active, one begins in the same
--- transaction, and only if there is the task. p_command is assign_task or start_task, p_args are without the work session. Returns
+-- For an agent: assigns or starts a task as the work session of its chat session, one call after the other. If none is active, one
+-- begins in the same transaction, and only if there is the task. p_command is assign_task or start_task, p_args are without the work session. Returns
 -- the outcome with "work_session".
 CREATE OR REPLACE FUNCTION take_task(
   p_initiative text, p_user text, p_agent text, p_chat text, p_command text, p_args jsonb, p_command_id text
 ) RETURNS jsonb LANGUAGE plpgsql AS $$
 DECLARE
-  v_id text := active_work_session(p_initiative, p_chat);
-  v_begins boolean := false;
+  v_id text;
+  v_begins boolean;
   v_outcome jsonb := '{"ok": true}';
 BEGIN
-  IF v_id IS NULL THEN
-    PERFORM FROM sessions WHERE session_id = p_chat FOR KEY SHARE;
-    IF NOT lock_initiative(p_initiative, p_user, false) THEN RETURN '{"ok": false, "code": "InitiativeNotFound"}'; END IF;
-    v_id := active_work_session(p_initiative, p_chat);
-    -- A repeat needs none.
-    v_begins := v_id IS NULL AND NOT EXISTS (
-      SELECT FROM initiative_events WHERE initiative_id = p_initiative AND command_id = p_command_id);
-  END IF;
+  PERFORM FROM sessions WHERE session_id = p_chat FOR KEY SHARE;
+  IF NOT lock_initiative(p_initiative, p_user, false) THEN RETURN '{"ok": false, "code": "InitiativeNotFound"}'; END IF;
+  v_id := active_work_session(p_initiative, p_chat);
+  -- A repeat needs none.
+  v_begins := v_id IS NULL AND NOT EXISTS (
+    SELECT FROM initiative_events WHERE initiative_id = p_initiative AND command_id = p_command_id);
   BEGIN
     IF v_begins THEN
       v_outcome := run_initiative_command(
