@@ -58,7 +58,7 @@ describe('resumeWithin', () => {
     expect(read(resume).shown).toBe(resume);
   });
 
-  it.each([['a'], ['é'], ['\n']])(
+  it.each([['a'], ['é'], ['\n'], ['x😀']])(
     'I7 a text of the plan and decisions of any length leave room for all else: %j',
     (char) => {
       const long = char.repeat(10_000);
@@ -67,6 +67,8 @@ describe('resumeWithin', () => {
       const { shown, bytes } = read({ ...resume, decisions, plan });
       expect(bytes).toBeLessThanOrEqual(LIMIT);
       expect(bytes).toBeGreaterThan(LIMIT / 2);
+      // Half of a character would be.
+      expect(JSON.stringify(shown)).not.toMatch(/\\ud[89a-f]/);
       const { review, blockers } = shown;
       expect({ review, blockers }).toEqual({ review: resume.review, blockers: resume.blockers });
       expect(shown.plan.tasks.map(({ name, status }) => [name, status])).toEqual([
@@ -103,12 +105,34 @@ describe('resumeWithin', () => {
       expect(shown[list]!.length, list).toBeGreaterThan(0);
       expect(shown[list]!.length + shown.left_out![list]!, list).toBe(1_000);
     }
+    expect(shown).toMatchObject({ note: expect.stringContaining('left_out') as string });
+    const sizeOf = (value: unknown) => byteLength(JSON.stringify(value));
+    for (const first of [shown.review, shown.blockers, shown.plan.tasks, shown.last_session!.issues])
+      expect(sizeOf(first)).toBeGreaterThan(sizeOf(shown.decisions));
+    expect(shown.decisions.at(-1)?.decision_id).toBe('dec_999');
+    expect(shown.summaries.at(-1)?.plan).toBe(999);
     expect(shown.plan.tasks[0]).toMatchObject({ task_id: 'tsk_900', status: 'open' });
     expect(shown.blockers[0]?.id).toBe('block-0');
     expect(shown.blockers[0]?.blocked_tasks.length).toBeGreaterThan(0);
     const [last] = shown.last_sessions;
     expect(last?.issues[0]).toMatch(/^0 x+…$/);
     expect(last?.notes).toMatch(/^x+…$/);
+  });
+
+  it('I7 is never too long: a text of the plan that just fits, and thousands of short entries', () => {
+    for (let length = LIMIT - 4_000; length < LIMIT; length += 50) {
+      expect(read({ ...resume, plan: { ...resume.plan, body: 'a'.repeat(length) } }).bytes).toBeLessThanOrEqual(LIMIT);
+    }
+    const issues = Array.from({ length: 20_000 }, () => 'a');
+    const plan = { ...resume.plan, body: 'a'.repeat(20_000) };
+    expect(read({ ...resume, plan, last_session: { ...session, issues } }).bytes).toBeLessThanOrEqual(LIMIT);
+  });
+
+  it('I7 leaves out what is too long by itself, and not what follows', () => {
+    const large = { ...blocker('block-001', 'no tea'), affects: Array.from({ length: 4_000 }, (_, n) => `Phase ${n}`) };
+    const { shown } = read({ ...resume, blockers: [large, blocker('block-002', 'no water')] });
+    expect(shown.blockers.map(({ id }) => id)).toEqual(['block-002']);
+    expect(shown.left_out).toEqual({ blockers: 1 });
   });
 
   it('I7 gives nothing but where it goes on if a tool may return almost nothing', () => {
