@@ -9,16 +9,46 @@ import {
   readInitiativeMark,
   resetStale,
 } from '../../store/initiative-workflows.ts';
-import { takeTask } from '../../store/initiatives.ts';
+import { joinInitiative, takeTask } from '../../store/initiatives.ts';
 import { noteStuck } from '../../store/stuck.ts';
 import { age as ageInitiative } from '../../tools/test-kit/initiative.ts';
 import { Initiative } from './initiative.ts';
-import { freshRows, Session, untilBlocked } from './session.ts';
+import { call, freshRows, rows, Session, untilBlocked } from './session.ts';
 
 const db = await freshRows({ max: 20 });
 const HOUR = { staleAssignmentMs: 3_600_000, staleProgressMs: 3_600_000 };
 
 const age = (work: Initiative, by: string) => ageInitiative(db, work.id, by);
+
+/** Who has done what, in order. */
+async function logged({ id }: Initiative): Promise<string[]> {
+  const sql = `SELECT actor || ' ' || kind AS event FROM initiative_events WHERE initiative_id = $1 ORDER BY seq`;
+  return (await rows(db, sql, [id])).map(({ event }) => String(event));
+}
+
+/** Lets calls wait for the lock of an initiative, and then carries them out at once. */
+async function whileLocked<T>({ id }: Initiative, wait: (calls: Promise<T>[]) => Promise<void>): Promise<T[]> {
+  const gate = await db.connect();
+  const calls: Promise<T>[] = [];
+  try {
+    await gate.query('BEGIN');
+    await gate.query('SELECT pg_advisory_xact_lock(initiative_lock($1))', [id]);
+    await wait(calls);
+    await gate.query('COMMIT');
+    return await Promise.all(calls);
+  } finally {
+    gate.release();
+  }
+}
+
+/** As the tools `task_next` and `task_start` of a chat session do. */
+const take = (work: Initiative, chat: Session, command: string, args: object, commandId = newId('cmd')) =>
+  takeTask(
+    db,
+    { initiativeId: work.id, userId: work.user, commandId },
+    { agent: 'worker', sessionId: chat.id },
+    { command, args: { ...args } },
+  );
 
 it('I6 a work session is due when its assignment and its last sign of life are old enough', async () => {
   const work = await Initiative.of([[['one', 'two']]], db);
@@ -42,7 +72,51 @@ it('I6 a work session is due when its assignment and its last sign of life are o
   expect((await mark()).watched?.due_in_ms).toBeGreaterThan(3_500_000);
   // The assignment has a time of its own.
   expect((await mark({ ...HOUR, staleProgressMs: 0 })).watched?.due_in_ms).toBe(0);
-  expect((await mark({ ...HOUR, staleAssignmentMs: 6 * 3_600_000 })).watched?.due_in_ms).toBeGreaterThan(3 * 3_600_000);
+  // Of two that it holds the one that it has had for longer counts.
+  const late = (await mark({ ...HOUR, staleAssignmentMs: 6 * 3_600_000 })).watched!.due_in_ms;
+  expect(late).toBeGreaterThan(3 * 3_600_000);
+  expect(late).toBeLessThan(3.5 * 3_600_000);
+});
+
+it.each(['assign_task', 'start_task', 'report_progress', 'complete_task'])(
+  'I6 a sign of life of a work session is %s',
+  async (command) => {
+    const work = await Initiative.of([[['one', 'two', 'three']]], db);
+    const work_session = await work.session();
+    await work.next(work_session);
+    await work.next(work_session);
+    await work.apply('start_task', { task: 'one', work_session });
+    await age(work, '2 hours');
+    const due = async () => (await readInitiativeMark(db, work.id, HOUR))!.watched!.due_in_ms;
+    expect(await due()).toBe(0);
+    const task = command === 'assign_task' ? {} : { task: command === 'start_task' ? 'two' : 'one' };
+    expect(await work.apply(command, { ...task, work_session })).toMatchObject({ ok: true });
+    expect(await due()).toBeGreaterThan(3_500_000);
+  },
+);
+
+it('I6 of several work sessions the one that is due first is watched', async () => {
+  const work = await Initiative.of([[['one', 'two', 'three']]], db);
+  const [first, second, third] = [await work.session(), await work.session(), await work.session()];
+  for (const worker of [first, second, third]) await work.next(worker);
+  await age(work, '10 minutes');
+  for (const task of ['one', 'three']) {
+    const held = task === 'one' ? first : third;
+    await work.apply('report_progress', { task, work_session: held });
+  }
+  expect((await readInitiativeMark(db, work.id, HOUR))!.watched).toMatchObject({ work_session: second });
+});
+
+it('I6 who holds a task has to give signs of life, although its chat session is at work', async () => {
+  const work = await Initiative.of([[['one']]], db);
+  const chat = await Session.at('chatting', db);
+  await work.next(await work.session({ session_id: chat.id }));
+  await chat.say('go on');
+  await age(work, '2 hours');
+  const { watched } = (await readInitiativeMark(db, work.id, HOUR))!;
+  expect(watched).toMatchObject({ work_session: 'session-001', due_in_ms: 0 });
+  await resetStale(db, work.id, watched!, HOUR);
+  expect((await work.view()).sessions).toMatchObject([{ status: 'crashed' }]);
 });
 
 it('I6 a work session is ended only if it has given no sign of life since', async () => {
@@ -124,36 +198,102 @@ it('I6 a work session of a chat session that holds nothing is ended when both ar
 it('I7 a work session ends with its chat session, and its task is open', async () => {
   const work = await Initiative.of([[['one']]], db);
   const chat = await Session.at('chatting', db);
+  const over = await work.session({ session_id: chat.id });
+  await work.apply('end_session', { id: over, notes: 'went well' });
   expect(await work.next(await work.session({ session_id: chat.id }))).toBe('one');
   expect(await chat.close()).toMatchObject({ ok: true });
-  expect((await work.view()).sessions).toMatchObject([{ status: 'ended', notes: 'The chat session was closed' }]);
+  expect((await work.view()).sessions).toMatchObject([
+    { status: 'ended', notes: 'went well' },
+    { status: 'ended', notes: 'The chat session was closed' },
+  ]);
+  // Nothing is asked of the one that is over.
+  expect((await logged(work)).slice(-2)).toEqual(['user task_assigned', 'system session_ended']);
   expect(await work.next(await work.session())).toBe('one');
 });
 
 it('I3 I7 a chat session has one work session, however many of its calls ask at once, and none without a task', async () => {
   const work = await Initiative.of([[['one', 'two']]], db);
   const chat = await Session.at('chatting', db);
-  const take = (command: string, args: object, commandId = newId('cmd')) =>
-    takeTask(
-      db,
-      { initiativeId: work.id, userId: work.user, commandId },
-      { agent: 'worker', sessionId: chat.id },
-      { command, args: { ...args } },
-    );
   const before = await work.view();
-  expect(await take('start_task', { task_id: 'tsk_none' })).toMatchObject({ code: 'TaskNotFound' });
+  expect(await take(work, chat, 'start_task', { task_id: 'tsk_none' })).toMatchObject({ code: 'TaskNotFound' });
   expect(await work.view()).toEqual(before);
-  const asked = await Promise.all(['1', '2', '1', '2', '3'].map((id) => take('assign_task', { unstarted: true }, id)));
+  const ask = (id: string) => take(work, chat, 'assign_task', { unstarted: true }, id);
+  const asked = await whileLocked(work, async (calls) => {
+    for (const id of ['1', '2', '1', '2', '3']) {
+      calls.push(ask(id));
+      await untilBlocked(db, calls.length);
+    }
+  });
   const given = asked.map(({ ok, task_id, work_session }) => [ok, task_id, work_session]);
   expect(new Set(given.map(String)).size).toBe(1);
   expect(given[0]).toEqual([true, work.tasks.get('one'), 'session-001']);
   const { initiative, sessions } = await work.view();
   expect([sessions.length, initiative.version]).toEqual([1, before.initiative.version + 1]);
+  expect((await logged(work)).slice(0, 3)).toEqual(['user created', 'user session_started', 'user task_assigned']);
   await work.apply('start_task', { task: 'one', work_session: 'session-001' });
-  expect((await take('assign_task', { unstarted: true })).task_id).toBe(work.tasks.get('two'));
+  expect((await take(work, chat, 'assign_task', { unstarted: true })).task_id).toBe(work.tasks.get('two'));
   await work.apply('end_session', { id: 'session-001' });
-  expect(await take('assign_task', { unstarted: true }, '1')).toEqual(asked[0]);
+  expect(await ask('1')).toEqual(asked[0]);
   expect((await work.view()).sessions).toHaveLength(1);
+});
+
+it('I7 a task that is held and not started comes first wherever the position is, as a sign of life, and not before a review', async () => {
+  const work = await Initiative.of([[['one', 'two']], [['later']]], db);
+  const chat = await Session.at('chatting', db);
+  const next = async () => (await take(work, chat, 'assign_task', { unstarted: true })).task_id;
+  expect(await next()).toBe(work.tasks.get('one'));
+  // A second one, which it has not asked for.
+  await work.next('session-001');
+  await work.apply('update_state', { position: { phase: 2, plan: 1, task: 'later' } });
+  await age(work, '50 minutes');
+  expect(await next()).toBe(work.tasks.get('one'));
+  expect((await readInitiativeMark(db, work.id, HOUR))!.watched!.due_in_ms).toBeGreaterThan(3_500_000);
+  const { resume_context } = (await work.view()).initiative;
+  await work.apply('flag_review', {
+    resume_context,
+    mismatches: [{ kind: 'file', entry: 'gone.ts', problem: 'none' }],
+  });
+  expect(await take(work, chat, 'assign_task', { unstarted: true })).toMatchObject({ code: 'ReviewRequired' });
+});
+
+it('I3 I7 tasks that are taken in a chat session while it is erased deadlock nothing, and none is held afterwards', async () => {
+  const codes = new Set<string | undefined>();
+  for (let round = 0; round < 30; round += 1) {
+    const work = await Initiative.of([[['one']]], db);
+    const chats = await Promise.all([Session.at('chatting', db), Session.at('chatting', db)]);
+    const asked = await Promise.all([
+      ...chats.map((chat) => take(work, chat, 'assign_task', { unstarted: true })),
+      ...chats.map(async (chat) => {
+        await call(db, 'erase_session', [chat.id, chat.user, 'home', false]);
+        return { code: undefined };
+      }),
+      ...chats.map((chat) => take(work, chat, 'assign_task', { unstarted: true })),
+    ]);
+    for (const { code } of asked) codes.add(code);
+    const { sessions, phases } = await work.view();
+    expect(sessions.filter(({ status, session_id }) => status === 'active' || session_id !== null)).toEqual([]);
+    expect(phases[0]!.plans[0]!.tasks).toMatchObject([{ status: 'open', assigned_to: null }]);
+  }
+  // InvalidTransition: its work session has ended meanwhile.
+  const fine = [undefined, 'SessionNotFound', 'InvalidTransition'];
+  expect([...codes].filter((code) => !fine.includes(code))).toEqual([]);
+});
+
+it('I7 a session joins an initiative once, and only its user’s; its other metadata stay', async () => {
+  const [own, other] = [await Initiative.of([[['one']]], db), await Initiative.of([[['one']]], db)];
+  const theirs = await Initiative.of([[['one']]], db, { user: 'eve' });
+  const chat = await Session.at('chatting', db);
+  await call(db, 'rename_session', [chat.id, chat.user, 'An architect']);
+  const join = async (work: Initiative, userId = work.user) => {
+    await joinInitiative(db, { userId, initiativeId: work.id, sessionId: chat.id });
+    return (await chat.chat())['metadata'];
+  };
+  const unjoined = { title: 'An architect' };
+  expect(await join(theirs, chat.user)).toEqual(unjoined);
+  expect(await join(theirs)).toEqual(unjoined);
+  const joined = { ...unjoined, initiative_id: own.id };
+  expect(await join(own)).toEqual(joined);
+  expect(await join(other)).toEqual(joined);
 });
 
 /** A report and the end of the same work session, in this order. Returns which has won; all rows are as if it were alone. */
@@ -194,21 +334,14 @@ it.each([
   ['report', 'end'],
   ['end', 'report'],
 ] as const)('I6 of two that wait for the same initiative the first wins: the %s before the %s', async (...order) => {
-  const winner = await race(order, async ({ id }, first, second) => {
-    const gate = await db.connect();
-    try {
-      await gate.query('BEGIN');
-      await gate.query('SELECT pg_advisory_xact_lock(initiative_lock($1))', [id]);
-      const calls = [first()];
+  const winner = await race(order, (work, first, second) =>
+    whileLocked(work, async (calls) => {
+      calls.push(first());
       await untilBlocked(db);
       calls.push(second());
       await untilBlocked(db, 2);
-      await gate.query('COMMIT');
-      await Promise.all(calls);
-    } finally {
-      gate.release();
-    }
-  });
+    }),
+  );
   expect(winner).toBe(order[0]);
 });
 
