@@ -26,6 +26,7 @@ let runtime: TestRuntime;
 let client: PerdureClient;
 beforeAll(async () => {
   const agents = (['worker', 'architect', 'verifier', 'orchestrator'] as const).map((role) => agentOf(role));
+  agents.push(defineAgent({ ...agentOf('worker'), id: 'early', compaction: { compact_at: 0.7 } }));
   runtime = await startRuntime({ agents, catalog: { 'openai/test': { context_limit: 10_000, max_output: 1_000 } } });
   client = createClient({ database: runtime.databaseUrl, temporal: runtime.temporal });
   afterFile(() => client.end());
@@ -122,6 +123,17 @@ it('I7 an architect goes on with what it has created, in the project of its sess
   expect(JSON.stringify(runtime.model.requests.at(-1)!.body.messages[0])).toContain('Title: A tea room');
 });
 
+it('I7 what an architect creates has the folder of its session', async () => {
+  const session = await TestSession.open(runtime, { agent: 'architect' });
+  const folder = path.join(userFolder(runtime.workspaces, 'ada'), 'tea-house');
+  await runtime.db.query('UPDATE chat_sessions SET workspace_root = $2 WHERE session_id = $1', [session.id, folder]);
+  const [made] = await play(session, [['initiative_create', planned([['one']])]]);
+  const { initiative } = made as { initiative: { initiative_id: string } };
+  expect((await client.initiatives.get('ada', initiative.initiative_id)).initiative).toMatchObject({
+    ...{ project_id: null, workspace_root: folder },
+  });
+});
+
 it('I4 I7 a worker reads tasks, blockers and what to review, however long all else is', async () => {
   const plan = planned([['one', 'two']]);
   plan.phases[0]!.plans[0] = { ...plan.phases[0]!.plans[0]!, ...{ body: 'x'.repeat(200_000) } };
@@ -190,6 +202,10 @@ it('U2 H2 a repeated tool call gets its first outcome, although its work session
   expect(await call('call_3').task_complete({ task_id, note: 'done' })).toEqual(done);
   expect(await call('call_1').task_next({})).toMatchObject({ task_id, work_session: { id: 'session-001' } });
   expect(await call('call_4').session_end({})).toEqual(ended);
+  await call('call_5').initiative_read({}, 'verifier');
+  await call('call_6').session_end({});
+  await call('call_5').initiative_read({}, 'verifier');
+  expect((await client.initiatives.get('ada', id)).sessions).toMatchObject([{ status: 'ended' }, { status: 'ended' }]);
 });
 
 it('I4 I7 nobody is given a task while a file is missing that the state names; a verifier accepts that', async () => {
@@ -209,6 +225,10 @@ it('I4 I7 nobody is given a task while a file is missing that the state names; a
   expect(unseen).toMatchObject({ review: [{ entry: 'gone.ts' }] });
   expect(await read()).toMatchObject({ review: null });
   expect(await play(worker, [['task_next', {}]])).toMatchObject([{ name: 'one' }]);
+  // Each work session begins with a look.
+  await play(worker, [['session_end', {}]]);
+  await client.initiatives.updateState('ada', id, { resume_context: { files_modified_this_session: ['lost.ts'] } });
+  expect(await play(worker, [['task_next', {}]])).toEqual([expect.stringContaining('ReviewRequired')]);
 });
 
 it('I4 a worker whose workspace cannot be checked is given no task, however often it asks', async () => {
@@ -224,6 +244,7 @@ it('I4 a worker whose workspace cannot be checked is given no task, however ofte
     ['task_next', {}],
   ];
   expect(await play(worker, asks)).toEqual([refused, refused]);
+  expect(await play(await join(id, 'verifier'), [['initiative_read', {}]])).toEqual([refused]);
   expect((await client.initiatives.get('ada', id)).sessions).toEqual([]);
 });
 
@@ -273,6 +294,8 @@ it('I7 the next worker reads why the last ones have handed off, their notes and 
   await play(first, [['task_next', {}]]);
   await play(second, [['task_next', {}]]);
   await play(first, [['session_end', handoff]]);
+  // The limit of its context was not the reason.
+  expect(JSON.stringify(runtime.model.requests.at(-1)!.body.messages.at(-1))).not.toContain('limit');
   await play(second, [['session_end', end]]);
   const [read, taken] = await play(await join(id), [
     ['initiative_read', {}],
@@ -317,6 +340,8 @@ it.each(['architect', 'verifier', 'orchestrator'] as const)(
     expect(sessions.slice(1)).toMatchObject([
       {
         ...{ agent: role, session_id: session.id, status: 'ended', notes: 'looked around' },
+        // Its end says nothing of it.
+        context_usage: expect.closeTo(0.62, 1) as number,
         issues: ['More than half of the context was used', 'no tea'],
       },
     ]);
@@ -447,21 +472,28 @@ it('I7 a tool call that is repeated after a crash has been carried out once', as
 it('I7 U4 half of the context in use is noted, and at its limit the work session is handed off', async () => {
   const id = await create();
   const session = await join(id);
+  const noted = async () => (await client.initiatives.get('ada', id)).sessions[0]!;
+  await play(session, [['task_next', {}]], { input: 4_200, output: 10 });
+  expect(await noted()).toMatchObject({ status: 'active', issues: [], context_usage: null });
   await play(
     session,
     [
       ['task_next', {}],
       ['task_next', {}],
     ],
-    { input: 5_500, output: 10 },
+    { input: 4_700, output: 10 },
   );
-  const noted = async () => (await client.initiatives.get('ada', id)).sessions[0]!;
+  const events = `SELECT FROM initiative_events WHERE initiative_id = $1 AND kind = 'context_noted'`;
+  expect((await runtime.db.query(events, [id])).rowCount).toBe(1);
   expect(await noted()).toMatchObject({ status: 'active', issues: ['More than half of the context was used'] });
   const { context_usage: half } = await noted();
   expect(half).toBeGreaterThan(0.5);
   await play(session, [['task_next', {}]], { input: 7_000, output: 10 });
   // What is in use is shown as it is, not as it was when half was reached.
   expect((await noted()).context_usage).toBeGreaterThan(half! + 0.1);
+  // Less than half, too, once it was noted.
+  await play(session, [['task_next', {}]], { input: 2_000, output: 10 });
+  expect((await noted()).context_usage).toBeLessThan(0.4);
   await play(
     session,
     [
@@ -480,6 +512,15 @@ it('I7 U4 half of the context in use is noted, and at its limit the work session
     issues: ['More than half of the context was used'],
     context_usage: 1,
   });
+});
+
+it('I7 U4 the limit is where the agent’s conversation is compacted', async () => {
+  const id = await create();
+  const { session } = await client.openSession('ada', { agent: 'early', metadata: { initiative_id: id } });
+  await play(TestSession.of(runtime, session.session_id), [['task_next', {}]], { input: 7_000, output: 10 });
+  expect((await client.initiatives.get('ada', id)).sessions).toMatchObject([
+    { status: 'ended', handoff_reason: 'Context limit reached', context_usage: expect.closeTo(0.79, 1) as number },
+  ]);
 });
 
 it('I7 at the limit the model is told in mid-turn: its tasks are others’, and its next task begins another work session', async () => {
