@@ -63,6 +63,15 @@ describe('with short times', () => {
     await expect(late).rejects.toMatchObject({ code: 'TaskAssigned' });
   });
 
+  it('I6 I7 the work session that began with an agent’s task is supervised from then on', async () => {
+    const { initiative } = await client.initiatives.create('ada', planned([['one']]));
+    const id = initiative.initiative_id;
+    const { session } = await client.openSession('ada', { metadata: { initiative_id: id } });
+    const by = { agent: 'worker', sessionId: session.session_id };
+    const { task } = (await client.initiatives.takeTask('ada', id, by, undefined))!;
+    await crashed(client, { id, task: task.task_id });
+  });
+
   it('W8 when nobody holds a task it ends once idle, and a command starts it again', async () => {
     const { initiative } = await client.initiatives.create('ada', planned([['one']]));
     const workflow = runtime.temporal.workflow.getHandle(initiative.initiative_id);
