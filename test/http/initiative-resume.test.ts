@@ -66,6 +66,7 @@ it('I4 a work session is told where it goes on, what was done, decided, and what
     summaries: [{ plan: 1, name: 'Keys', summary: '- make: two keys' }],
     decisions: [{ decision: 'd' }],
     blockers: [{ id: 'block-003', status: 'active' }],
+    last_session: null,
     review: null,
   };
   expect(await ada.post(`${at}/resume`)).toMatchObject({ status: 200, body: resume });
@@ -73,6 +74,21 @@ it('I4 a work session is told where it goes on, what was done, decided, and what
     session: { id: 'session-002' },
     resume,
   });
+});
+
+it('I4 I7 a resume has the work session that ended last, however it was numbered', async () => {
+  const { at } = await withFiles({});
+  const [first, second] = [await session(at), await session(at)];
+  await session(at);
+  const last = async () => (await ada.post(`${at}/resume`)).body.last_session;
+  await ada.post(`${at}/sessions/${second}/end`, { notes: 'done' });
+  expect(await last()).toMatchObject({ id: second, notes: 'done' });
+  await db.query(`UPDATE session_history SET ended = ended - interval '1 hour' WHERE initiative_id = $1 AND id = $2`, [
+    at.split('/').at(-1),
+    second,
+  ]);
+  await ada.post(`${at}/sessions/${first}/end`, { handoff_reason: 'lunch' });
+  expect(await last()).toMatchObject({ id: first, handoff_reason: 'lunch' });
 });
 
 it('I4 what is missing is flagged, and nobody goes on until it was reviewed', async () => {
