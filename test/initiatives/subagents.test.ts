@@ -3,10 +3,12 @@ import { beforeAll, expect, it } from 'vitest';
 import { defineAgent } from '../../agent/definition/define.ts';
 import { createClient, type PerdureClient } from '../../client/client.ts';
 import { afterFile } from '../../tools/test-kit/after-file.ts';
+import { eventually } from '../../tools/test-kit/eventually.ts';
 import { planned } from '../../tools/test-kit/initiative.ts';
-import { callTool, say } from '../../tools/test-kit/model-actions.ts';
+import { callTool, hang, say } from '../../tools/test-kit/model-actions.ts';
 import { startRuntime, type TestRuntime } from '../../tools/test-kit/runtime.ts';
 import { TestSession } from '../../tools/test-kit/session.ts';
+import { updates } from '../../workflows/definitions.ts';
 import { childrenOf, play, roleOf } from '../subagents/kit.ts';
 
 const common = { prompt: 'You help.', tools: [], instructions: false };
@@ -59,4 +61,28 @@ it('I7 P4 a subagent with a role joins the initiative in a work session of its o
   const { body } = runtime.model.requests.find((request) => roleOf(request.body) === 'reader')!;
   expect(JSON.stringify(body.messages[0])).toContain('Title: An initiative');
   expect((body.tools ?? []).map(({ function: { name } }) => name)).not.toContain('task_next');
+});
+
+it('I7 P4 the task of a subagent is open once its parent was aborted', async () => {
+  const { initiative } = await client.initiatives.create('ada', planned([['one']]));
+  const id = initiative.initiative_id;
+  const { session } = await client.openSession('ada', { agent: 'lead', metadata: { initiative_id: id } });
+  const parent = TestSession.of(runtime, session.session_id);
+  runtime.model.script(
+    play({
+      lead: [[callTool('l1', 'task', { agent: 'hand', prompt: 'hand help' })], [say('never')]],
+      hand: [[callTool('h1', 'task_next', {})], [hang()]],
+    }),
+  );
+  const seq = await parent.send('lead them');
+  const held = async () => (await client.initiatives.get('ada', id)).phases[0]!.plans[0]!.tasks[0]!.assigned_to;
+  await eventually(async () => expect(await held()).toBe('session-001'));
+  await parent.command(updates.abort);
+  expect((await parent.ended(seq)).state).toBe('aborted');
+  await eventually(async () =>
+    expect((await client.initiatives.get('ada', id)).sessions).toMatchObject([
+      { status: 'ended', notes: 'The subagent has ended' },
+    ]),
+  );
+  expect(await held()).toBeNull();
 });
