@@ -514,6 +514,16 @@ it('I7 U4 half of the context in use is noted, and at its limit the work session
   });
 });
 
+it('I7 after the limit a verifier has another work session once it reads again', async () => {
+  const id = await create();
+  const session = await join(id, 'verifier');
+  await play(session, [['initiative_read', {}]], { input: 9_500, output: 10 });
+  const states = async () => (await client.initiatives.get('ada', id)).sessions.map(({ status }) => status);
+  expect(await states()).toEqual(['ended']);
+  await play(session, [['initiative_read', {}]], { input: 100, output: 10 });
+  expect(await states()).toEqual(['ended', 'active']);
+});
+
 it('I7 U4 the limit is where the agent’s conversation is compacted', async () => {
   const id = await create();
   const { session } = await client.openSession('ada', { agent: 'early', metadata: { initiative_id: id } });
