@@ -296,6 +296,19 @@ it('I7 a session joins an initiative once, and only its user’s; its other meta
   expect(await join(other)).toEqual(joined);
 });
 
+it('I7 a work session begins with the start of a task, too, and its beginning is a sign of life', async () => {
+  const work = await Initiative.of([[['one', 'two']]], db);
+  const chat = await Session.at('chatting', db);
+  await work.session({ session_id: (await Session.at('chatting', db)).id });
+  expect((await readInitiativeMark(db, work.id, HOUR))!.watched!.due_in_ms).toBeGreaterThan(3_500_000);
+  const two = work.tasks.get('two')!;
+  expect(await take(work, chat, 'start_task', { task_id: two })).toMatchObject({
+    ok: true,
+    work_session: 'session-002',
+  });
+  expect((await work.view()).sessions[1]).toMatchObject({ session_id: chat.id, working_on: 'Phase 1, Plan 1: two' });
+});
+
 /** A report and the end of the same work session, in this order. Returns which has won; all rows are as if it were alone. */
 async function race(
   order: readonly ['report' | 'end', 'report' | 'end'],
