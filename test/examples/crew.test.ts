@@ -126,6 +126,8 @@ it(
     await eventually(async () =>
       expect((await viewOf(id)).sessions.filter(({ status }) => status !== 'ended')).toEqual([]),
     );
+    // By themselves, and not by the supervisor.
+    expect(JSON.stringify((await viewOf(id)).sessions)).not.toContain('No sign of life');
     const agents = new Set(view.sessions.map(({ agent }) => agent));
     expect([...agents].toSorted()).toEqual(['builder', 'orchestrator', 'verifier']);
     const work = view.sessions.filter(({ agent }) => agent === 'builder');
