@@ -80,7 +80,7 @@ it('I4 I7 a resume has the work session that ended last, however it was numbered
   const { at } = await withFiles({});
   const [first, second] = [await session(at), await session(at)];
   await session(at);
-  const last = async () => (await ada.post(`${at}/resume`)).body.last_session;
+  const last = async () => (await ada.post(`${at}/resume`)).body.last_session as unknown;
   await ada.post(`${at}/sessions/${second}/end`, { notes: 'done' });
   expect(await last()).toMatchObject({ id: second, notes: 'done' });
   await db.query(`UPDATE session_history SET ended = ended - interval '1 hour' WHERE initiative_id = $1 AND id = $2`, [

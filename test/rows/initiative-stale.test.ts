@@ -9,7 +9,7 @@ import {
   readInitiativeMark,
   resetStale,
 } from '../../store/initiative-workflows.ts';
-import { joinInitiative, takeTask } from '../../store/initiatives.ts';
+import { type InitiativeOutcome, joinInitiative, takeTask } from '../../store/initiatives.ts';
 import { noteStuck } from '../../store/stuck.ts';
 import { age as ageInitiative } from '../../tools/test-kit/initiative.ts';
 import { Initiative } from './initiative.ts';
@@ -153,6 +153,26 @@ it('I6 a timer from before the settings were raised ends nobody early', async ()
   expect((await work.view()).sessions).toMatchObject([{ status: 'crashed' }]);
 });
 
+it('I6 how a work session has ended does not hide what it did, nor whose work it went on with', async () => {
+  const work = await Initiative.of([[['one', 'two', 'three']]], db);
+  for (const task of ['one', 'two']) {
+    const worker = await work.session();
+    await work.next(worker);
+    await work.complete(task, worker);
+    await work.next(worker);
+    await age(work, '2 hours');
+    await resetStale(db, work.id, (await readInitiativeMark(db, work.id, HOUR))!.watched!, HOUR);
+  }
+  await work.apply('end_session', { id: await work.session(), notes: 'went well' });
+  const { sessions } = await work.view();
+  expect(sessions.map(({ completed }) => completed)).toEqual([['Phase 1, Plan 1: one'], ['Phase 1, Plan 1: two'], []]);
+  expect(sessions.map(({ notes }) => notes?.split('\n'))).toEqual([
+    ['Agent unresponsive, task reset'],
+    ['Resuming from session-001 crash', 'Agent unresponsive, task reset'],
+    ['Resuming from session-002 crash', 'went well'],
+  ]);
+});
+
 it('I6 a sign of life counts, although a blocker takes its task away', async () => {
   const work = await Initiative.of([[['one', 'two']]], db);
   const worker = await work.session();
@@ -218,7 +238,7 @@ it('I3 I7 a chat session has one work session, however many of its calls ask at 
   expect(await take(work, chat, 'start_task', { task_id: 'tsk_none' })).toMatchObject({ code: 'TaskNotFound' });
   expect(await work.view()).toEqual(before);
   const ask = (id: string) => take(work, chat, 'assign_task', { unstarted: true }, id);
-  const asked = await whileLocked(work, async (calls) => {
+  const asked = await whileLocked<InitiativeOutcome>(work, async (calls) => {
     for (const id of ['1', '2', '1', '2', '3']) {
       calls.push(ask(id));
       await untilBlocked(db, calls.length);
@@ -275,8 +295,8 @@ it('I3 I7 tasks that are taken in a chat session while it is erased deadlock not
     expect(phases[0]!.plans[0]!.tasks).toMatchObject([{ status: 'open', assigned_to: null }]);
   }
   // InvalidTransition: its work session has ended meanwhile.
-  const fine = [undefined, 'SessionNotFound', 'InvalidTransition'];
-  expect([...codes].filter((code) => !fine.includes(code))).toEqual([]);
+  const fine = new Set([undefined, 'SessionNotFound', 'InvalidTransition']);
+  expect([...codes].filter((code) => !fine.has(code))).toEqual([]);
 });
 
 it('I7 a session joins an initiative once, and only its user’s; its other metadata stay', async () => {
