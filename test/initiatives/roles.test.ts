@@ -514,6 +514,20 @@ it('I7 U4 half of the context in use is noted, and at its limit the work session
   });
 });
 
+it('I7 U4 a work session is handed off, too, where a turn begins with a compaction', async () => {
+  const id = await create();
+  const session = await join(id);
+  await play(session, [['task_next', {}]]);
+  for (let n = 0; n < 3; n += 1) await play(session, []);
+  runtime.model.script(() => [say('done'), report({ input: 9_500, output: 10 })]);
+  await session.ended(await session.send('go'));
+  expect((await client.initiatives.get('ada', id)).sessions).toMatchObject([{ status: 'active' }]);
+  await play(session, []);
+  expect((await client.initiatives.get('ada', id)).sessions).toMatchObject([
+    { status: 'ended', handoff_reason: 'Context limit reached' },
+  ]);
+});
+
 it('I7 after the limit a verifier has another work session once it reads again', async () => {
   const id = await create();
   const session = await join(id, 'verifier');
