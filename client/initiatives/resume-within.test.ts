@@ -90,15 +90,20 @@ describe('resumeWithin', () => {
       plan: { ...resume.plan, body: long, tasks: many((n) => task(n, n < 900 ? 'completed' : 'open', `${n} ${long}`)) },
       summaries: many((n) => ({ plan: n, name: long, summary: long })),
       decisions: many((n) => decision(n, long)),
-      blockers: many((n) => ({
-        ...blocker(`block-${n}`, long),
+      blockers: many((number) => ({
+        ...blocker(`block-${number}`, long),
         affects: many((n) => `${n} texts`),
         blocked_tasks: many((n) => ({ task_id: `tsk_${n}`, name: 'a task' })),
       })),
       review: many((n) => ({ kind: 'file', entry: `${n}`, problem: long })),
-      last_sessions: [
-        { ...session, issues: many((n) => `${n} ${'x'.repeat(500)}`), completed: many(() => 'a task'), notes: long },
-      ],
+      last_sessions: Array.from({ length: 5 }, () => {
+        return {
+          ...session,
+          issues: many((n) => `${n} ${'x'.repeat(500)}`),
+          completed: many(() => 'a task'),
+          notes: long,
+        };
+      }),
     });
     expect(bytes).toBeLessThanOrEqual(LIMIT);
     for (const list of ['review', 'blockers', 'decisions', 'summaries'] as const) {
@@ -107,7 +112,7 @@ describe('resumeWithin', () => {
     }
     expect(shown).toMatchObject({ note: expect.stringContaining('left_out') as string });
     const sizeOf = (value: unknown) => byteLength(JSON.stringify(value));
-    for (const first of [shown.review, shown.blockers, shown.plan.tasks, shown.last_session!.issues])
+    for (const first of [shown.review, shown.blockers, shown.plan.tasks, shown.last_sessions])
       expect(sizeOf(first)).toBeGreaterThan(sizeOf(shown.decisions));
     expect(shown.decisions.at(-1)?.decision_id).toBe('dec_999');
     expect(shown.summaries.at(-1)?.plan).toBe(999);
@@ -126,15 +131,26 @@ describe('resumeWithin', () => {
     const issues = Array.from({ length: 10_000 }, () => 'a');
     for (let length = LIMIT - 12_000; length < LIMIT - 4_000; length += 200) {
       const plan = { ...resume.plan, body: 'a'.repeat(length) };
-      expect(read({ ...resume, plan, last_session: { ...session, issues } }).bytes).toBeLessThanOrEqual(LIMIT);
+      expect(read({ ...resume, plan, last_sessions: [{ ...session, issues }] }).bytes).toBeLessThanOrEqual(LIMIT);
     }
   });
 
-  it('I7 leaves out what is too long by itself, and not what follows', () => {
+  it('I7 cuts the lists of a blocker that is too long by itself', () => {
     const large = { ...blocker('block-001', 'no tea'), affects: Array.from({ length: 4_000 }, (_, n) => `Phase ${n}`) };
     const { shown } = read({ ...resume, blockers: [large, blocker('block-002', 'no water')] });
-    expect(shown.blockers.map(({ id }) => id)).toEqual(['block-002']);
-    expect(shown.left_out).toEqual({ blockers: 1 });
+    expect(shown.blockers.map(({ id }) => id)).toEqual(['block-001', 'block-002']);
+    expect(shown.blockers[0]?.affects).toEqual(['Phase 0', 'Phase 1', 'Phase 2', 'Phase 3', 'Phase 4']);
+    expect(shown.left_out).toEqual({});
+  });
+
+  it.each([4_000, 8_192])('I7 fits into %d bytes, whatever is long', (limit) => {
+    const long = '\u0001'.repeat(10_000);
+    const { plan } = resume;
+    const given = {
+      ...{ ...resume, message: long, position: { ...position, task: long, phase_name: long, plan_name: long } },
+      ...{ plan: { ...plan, name: long, body: long }, blockers: [blocker('block-001', long)] },
+    };
+    expect(read(given, limit).bytes).toBeLessThanOrEqual(limit);
   });
 
   it('I7 gives nothing but where it goes on if a tool may return almost nothing', () => {

@@ -3,6 +3,7 @@ import type { InitiativeResume } from '../../wire/initiative-views.ts';
 
 /** Of a text, where not all fits, in bytes of its JSON. */
 const MAX_TEXT = 600;
+const MIN_TEXT = 60;
 /** Of a list in an entry. */
 const MAX_ITEMS = 5;
 /** For the names of members, and the note. */
@@ -20,7 +21,7 @@ export function resumeWithin(resume: InitiativeResume, maxBytes: number): object
   const { plan, summaries, decisions, blockers, last_sessions, review, ...rest } = resume;
   const { body, tasks, ...named } = plan;
   // Of small limits also what is always there has its share.
-  const most = Math.min(MAX_TEXT, Math.floor(maxBytes / 50));
+  const most = Math.min(MAX_TEXT, Math.max(MIN_TEXT, Math.floor(maxBytes / 50)));
   const head = cutIn({ ...rest, named }, most) as typeof rest & { named: typeof named };
   let left = maxBytes - bytesOf(head) - SPARE;
   const left_out: Record<string, number> = {};

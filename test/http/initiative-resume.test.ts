@@ -66,7 +66,7 @@ it('I4 a work session is told where it goes on, what was done, decided, and what
     summaries: [{ plan: 1, name: 'Keys', summary: '- make: two keys' }],
     decisions: [{ decision: 'd' }],
     blockers: [{ id: 'block-003', status: 'active' }],
-    last_session: null,
+    last_sessions: [],
     review: null,
   };
   expect(await ada.post(`${at}/resume`)).toMatchObject({ status: 200, body: resume });
@@ -76,19 +76,22 @@ it('I4 a work session is told where it goes on, what was done, decided, and what
   });
 });
 
-it('I4 I7 a resume has the work session that ended last, however it was numbered', async () => {
+it('I4 I7 a resume has the five work sessions that ended last, however they were numbered', async () => {
   const { at } = await withFiles({});
-  const [first, second] = [await session(at), await session(at)];
-  await session(at);
-  const last = async () => (await ada.post(`${at}/resume`)).body.last_session as unknown;
-  await ada.post(`${at}/sessions/${second}/end`, { notes: 'done' });
-  expect(await last()).toMatchObject({ id: second, notes: 'done' });
-  await db.query(`UPDATE session_history SET ended = ended - interval '1 hour' WHERE initiative_id = $1 AND id = $2`, [
-    at.split('/').at(-1),
-    second,
-  ]);
-  await ada.post(`${at}/sessions/${first}/end`, { handoff_reason: 'lunch' });
-  expect(await last()).toMatchObject({ id: first, handoff_reason: 'lunch' });
+  const ids: string[] = [];
+  for (let n = 0; n < 7; n += 1) ids.push(await session(at));
+  const ended = [6, 0, 5, 1, 4, 2].map((n) => ids[n]!);
+  for (const [n, id] of ended.entries()) {
+    await ada.post(`${at}/sessions/${id}/end`, { notes: `the end ${n}` });
+    await db.query(
+      `UPDATE session_history SET ended = ended - make_interval(mins => $3) WHERE initiative_id = $1 AND id = $2`,
+      [at.split('/').at(-1), id, 10 - n],
+    );
+  }
+  const { last_sessions } = (await ada.post(`${at}/resume`)).body as { last_sessions: { id: string; notes: string }[] };
+  expect(last_sessions.map(({ id, notes }) => [id, notes])).toEqual(
+    [5, 4, 3, 2, 1].map((n) => [ended[n], `the end ${n}`]),
+  );
 });
 
 it('I4 what is missing is flagged, and nobody goes on until it was reviewed', async () => {

@@ -134,6 +134,12 @@ it('I7 what an architect creates has the folder of its session', async () => {
   });
 });
 
+it('I7 what an architect creates beside the initiative of its session does not share its folder', async () => {
+  const [made] = await play(await join(await create(), 'architect'), [['initiative_create', planned([['other']])]]);
+  const { initiative } = made as { initiative: { initiative_id: string } };
+  expect((await client.initiatives.get('ada', initiative.initiative_id)).initiative.workspace_root).toBeNull();
+});
+
 it('I4 I7 a worker reads tasks, blockers and what to review, however long all else is', async () => {
   const plan = planned([['one', 'two']]);
   plan.phases[0]!.plans[0] = { ...plan.phases[0]!.plans[0]!, ...{ body: 'x'.repeat(200_000) } };
@@ -544,6 +550,30 @@ it('I7 U4 the limit is where the agent’s conversation is compacted', async () 
   await play(TestSession.of(runtime, session.session_id), [['task_next', {}]], { input: 7_000, output: 10 });
   expect((await client.initiatives.get('ada', id)).sessions).toMatchObject([
     { status: 'ended', handoff_reason: 'Context limit reached', context_usage: expect.closeTo(0.79, 1) as number },
+  ]);
+});
+
+it('I7 in a context that nothing has made shorter since, the next work session keeps its task', async () => {
+  const id = await create();
+  const task = (outputs: readonly unknown[]) => ({ task_id: (outputs[0] as { task_id: string }).task_id });
+  const calls: Call[] = [
+    ['task_next', {}],
+    ['task_next', {}],
+    ['task_start', task],
+    ['task_complete', task],
+  ];
+  const session = await join(id);
+  expect(await play(session, calls, { input: 9_500, output: 10 })).toMatchObject([
+    { name: 'one', assigned_to: 'session-001' },
+    { name: 'one', assigned_to: 'session-002' },
+    { name: 'one', status: 'in_progress' },
+    { name: 'one', status: 'completed' },
+  ]);
+  await play(session, [['task_next', {}]], { input: 6_000, output: 10 });
+  await play(session, [['task_next', {}]], { input: 9_500, output: 10 });
+  expect((await client.initiatives.get('ada', id)).sessions).toMatchObject([
+    { handoff_reason: 'Context limit reached' },
+    { handoff_reason: 'Context limit reached' },
   ]);
 });
 

@@ -9,11 +9,11 @@ import {
   readInitiativeMark,
   resetStale,
 } from '../../store/initiative-workflows.ts';
-import { type InitiativeOutcome, joinInitiative, takeTask } from '../../store/initiatives.ts';
+import { joinInitiative } from '../../store/initiatives.ts';
 import { noteStuck } from '../../store/stuck.ts';
 import { age as ageInitiative } from '../../tools/test-kit/initiative.ts';
 import { Initiative } from './initiative.ts';
-import { call, freshRows, rows, Session, untilBlocked } from './session.ts';
+import { call, freshRows, rows, Session } from './session.ts';
 
 const db = await freshRows({ max: 20 });
 const HOUR = { staleAssignmentMs: 3_600_000, staleProgressMs: 3_600_000 };
@@ -25,30 +25,6 @@ async function logged({ id }: Initiative): Promise<string[]> {
   const sql = `SELECT actor || ' ' || kind AS event FROM initiative_events WHERE initiative_id = $1 ORDER BY seq`;
   return (await rows(db, sql, [id])).map(({ event }) => String(event));
 }
-
-/** Lets calls wait for the lock of an initiative, and then carries them out at once. */
-async function whileLocked<T>({ id }: Initiative, wait: (calls: Promise<T>[]) => Promise<void>): Promise<T[]> {
-  const gate = await db.connect();
-  const calls: Promise<T>[] = [];
-  try {
-    await gate.query('BEGIN');
-    await gate.query('SELECT pg_advisory_xact_lock(initiative_lock($1))', [id]);
-    await wait(calls);
-    await gate.query('COMMIT');
-    return await Promise.all(calls);
-  } finally {
-    gate.release();
-  }
-}
-
-/** As the tools `task_next` and `task_start` of a chat session do. */
-const take = (work: Initiative, chat: Session, command: string, args: object, commandId = newId('cmd')) =>
-  takeTask(
-    db,
-    { initiativeId: work.id, userId: work.user, commandId },
-    { agent: 'worker', sessionId: chat.id },
-    { command, args: { ...args } },
-  );
 
 it('I6 a work session is due when its assignment and its last sign of life are old enough', async () => {
   const work = await Initiative.of([[['one', 'two']]], db);
@@ -235,15 +211,10 @@ it('I3 I7 a chat session has one work session, however many of its calls ask at 
   const work = await Initiative.of([[['one', 'two']]], db);
   const chat = await Session.at('chatting', db);
   const before = await work.view();
-  expect(await take(work, chat, 'start_task', { task_id: 'tsk_none' })).toMatchObject({ code: 'TaskNotFound' });
+  expect(await work.take(chat, 'start_task', { task_id: 'tsk_none' })).toMatchObject({ code: 'TaskNotFound' });
   expect(await work.view()).toEqual(before);
-  const ask = (id: string) => take(work, chat, 'assign_task', { unstarted: true }, id);
-  const asked = await whileLocked<InitiativeOutcome>(work, async (calls) => {
-    for (const id of ['1', '2', '1', '2', '3']) {
-      calls.push(ask(id));
-      await untilBlocked(db, calls.length);
-    }
-  });
+  const ask = (id: string) => work.take(chat, 'assign_task', { unstarted: true }, id);
+  const asked = await work.whileLocked(...['1', '2', '1', '2', '3'].map((id) => () => ask(id)));
   const given = asked.map(({ ok, task_id, work_session }) => [ok, task_id, work_session]);
   expect(new Set(given.map(String)).size).toBe(1);
   expect(given[0]).toEqual([true, work.tasks.get('one'), 'session-001']);
@@ -251,7 +222,7 @@ it('I3 I7 a chat session has one work session, however many of its calls ask at 
   expect([sessions.length, initiative.version]).toEqual([1, before.initiative.version + 1]);
   expect((await logged(work)).slice(0, 3)).toEqual(['user created', 'user session_started', 'user task_assigned']);
   await work.apply('start_task', { task: 'one', work_session: 'session-001' });
-  expect((await take(work, chat, 'assign_task', { unstarted: true })).task_id).toBe(work.tasks.get('two'));
+  expect((await work.take(chat)).task_id).toBe(work.tasks.get('two'));
   await work.apply('end_session', { id: 'session-001' });
   expect(await ask('1')).toEqual(asked[0]);
   expect((await work.view()).sessions).toHaveLength(1);
@@ -260,7 +231,7 @@ it('I3 I7 a chat session has one work session, however many of its calls ask at 
 it('I7 a task that is held and not started comes first wherever the position is, as a sign of life, and not before a review', async () => {
   const work = await Initiative.of([[['one', 'two']], [['later']]], db);
   const chat = await Session.at('chatting', db);
-  const next = async () => (await take(work, chat, 'assign_task', { unstarted: true })).task_id;
+  const next = async () => (await work.take(chat)).task_id;
   expect(await next()).toBe(work.tasks.get('one'));
   // A second one, which it has not asked for.
   await work.next('session-001');
@@ -273,7 +244,7 @@ it('I7 a task that is held and not started comes first wherever the position is,
     resume_context,
     mismatches: [{ kind: 'file', entry: 'gone.ts', problem: 'none' }],
   });
-  expect(await take(work, chat, 'assign_task', { unstarted: true })).toMatchObject({ code: 'ReviewRequired' });
+  expect(await work.take(chat)).toMatchObject({ code: 'ReviewRequired' });
 });
 
 it('I3 I7 tasks that are taken in a chat session while it is erased deadlock nothing, and none is held afterwards', async () => {
@@ -282,12 +253,12 @@ it('I3 I7 tasks that are taken in a chat session while it is erased deadlock not
     const work = await Initiative.of([[['one']]], db);
     const chats = await Promise.all([Session.at('chatting', db), Session.at('chatting', db)]);
     const asked = await Promise.all([
-      ...chats.map((chat) => take(work, chat, 'assign_task', { unstarted: true })),
+      ...chats.map((chat) => work.take(chat)),
       ...chats.map(async (chat) => {
         await call(db, 'erase_session', [chat.id, chat.user, 'home', false]);
         return { code: undefined };
       }),
-      ...chats.map((chat) => take(work, chat, 'assign_task', { unstarted: true })),
+      ...chats.map((chat) => work.take(chat)),
     ]);
     for (const { code } of asked) codes.add(code);
     const { sessions, phases } = await work.view();
@@ -322,7 +293,7 @@ it('I7 a work session begins with the start of a task, too, and its beginning is
   await work.session({ session_id: (await Session.at('chatting', db)).id });
   expect((await readInitiativeMark(db, work.id, HOUR))!.watched!.due_in_ms).toBeGreaterThan(3_500_000);
   const two = work.tasks.get('two')!;
-  expect(await take(work, chat, 'start_task', { task_id: two })).toMatchObject({
+  expect(await work.take(chat, 'start_task', { task_id: two })).toMatchObject({
     ok: true,
     work_session: 'session-002',
   });
@@ -367,14 +338,7 @@ it.each([
   ['report', 'end'],
   ['end', 'report'],
 ] as const)('I6 of two that wait for the same initiative the first wins: the %s before the %s', async (...order) => {
-  const winner = await race(order, (work, first, second) =>
-    whileLocked(work, async (calls) => {
-      calls.push(first());
-      await untilBlocked(db);
-      calls.push(second());
-      await untilBlocked(db, 2);
-    }),
-  );
+  const winner = await race(order, (work, ...calls) => work.whileLocked(...calls));
   expect(winner).toBe(order[0]);
 });
 

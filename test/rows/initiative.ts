@@ -6,8 +6,10 @@ import {
   createInitiative,
   type InitiativeOutcome,
   readInitiative,
+  takeTask,
 } from '../../store/initiatives.ts';
 import type { InitiativeView } from '../../wire/initiative-views.ts';
+import { type Session, untilBlocked } from './session.ts';
 
 /** Phases as lists of plans, plans as lists of tasks, each with its wave, or 1. */
 export type Layout = readonly (readonly (readonly (string | readonly [string, number])[])[])[];
@@ -88,6 +90,37 @@ export class Initiative {
   async next(work_session: string): Promise<string | undefined> {
     const { task_id } = await this.apply('assign_task', { work_session });
     return [...this.tasks].find(([, id]) => id === task_id)?.[0];
+  }
+
+  /** As the tools `task_next` and `task_start` of a chat session do. */
+  take(
+    chat: Pick<Session, 'id'>,
+    command: 'assign_task' | 'start_task' = 'assign_task',
+    args: object = { unstarted: true },
+    commandId = newId('cmd'),
+  ): Promise<InitiativeOutcome> {
+    const by = { agent: 'worker', sessionId: chat.id };
+    return takeTask(this.db, this.target(commandId), by, { command, args: { ...args } });
+  }
+
+  /** Lets calls wait for the lock of the initiative, one after the other, and then carries them out at once. */
+  async whileLocked<T extends readonly (() => Promise<unknown>)[]>(
+    ...calls: T
+  ): Promise<{ [K in keyof T]: Awaited<ReturnType<T[K]>> }> {
+    const gate = await this.db.connect();
+    const begun: Promise<unknown>[] = [];
+    try {
+      await gate.query('BEGIN');
+      await gate.query('SELECT pg_advisory_xact_lock(initiative_lock($1))', [this.id]);
+      for (const start of calls) {
+        begun.push(start());
+        await untilBlocked(this.db, begun.length);
+      }
+      await gate.query('COMMIT');
+    } finally {
+      gate.release();
+    }
+    return (await Promise.all(begun)) as { [K in keyof T]: Awaited<ReturnType<T[K]>> };
   }
 
   /** Starts and completes a task. */

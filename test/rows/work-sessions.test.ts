@@ -1,51 +1,12 @@
 // Work sessions of chat sessions that end: what happens at the same moment.
 import { expect, it } from 'vitest';
-import { newId } from '../../domain/ids.ts';
 import { eraseSession } from '../../store/erasure.ts';
-import { takeTask } from '../../store/initiatives.ts';
+import { joinInitiative } from '../../store/initiatives.ts';
 import { parentAndChild, spawn } from './family.ts';
 import { Initiative } from './initiative.ts';
-import { freshRows, rows, Session, untilBlocked } from './session.ts';
+import { freshRows, rows, Session } from './session.ts';
 
 const db = await freshRows();
-
-/** What the agent of a chat session does with `task_next`. */
-function take({ id, user }: Initiative, chat: Pick<Session, 'id'>) {
-  const target = { initiativeId: id, userId: user, commandId: newId('cmd') };
-  return takeTask(
-    db,
-    target,
-    { agent: 'worker', sessionId: chat.id },
-    { command: 'assign_task', args: { unstarted: true } },
-  );
-}
-
-/** An initiative, and two chat sessions that have joined it. */
-async function joinedBy(work: Initiative, chats: readonly Pick<Session, 'id'>[]): Promise<void> {
-  const join = `UPDATE chat_sessions SET metadata = metadata || jsonb_build_object('initiative_id', $1::text) WHERE session_id = ANY ($2)`;
-  await db.query(join, [work.id, chats.map(({ id }) => id)]);
-}
-
-/** Starts what waits for an initiative's lock, one after the other, and lets them go together. */
-async function gated<T extends readonly (() => Promise<unknown>)[]>(
-  { id }: Initiative,
-  calls: T,
-): Promise<{ [K in keyof T]: Awaited<ReturnType<T[K]>> }> {
-  const gate = await db.connect();
-  const begun: Promise<unknown>[] = [];
-  try {
-    await gate.query('BEGIN');
-    await gate.query('SELECT pg_advisory_xact_lock(initiative_lock($1))', [id]);
-    for (const start of calls) {
-      begun.push(start());
-      await untilBlocked(db, begun.length);
-    }
-    await gate.query('COMMIT');
-  } finally {
-    gate.release();
-  }
-  return (await Promise.all(begun)) as { [K in keyof T]: Awaited<ReturnType<T[K]>> };
-}
 
 const ends = async (work: Initiative) => (await work.view()).sessions.map(({ status, notes }) => [status, notes]);
 const erase = ({ id, user }: Session) =>
@@ -58,9 +19,12 @@ it('I7 P4 a parent of two subagents at work is closed while one of them ends by 
   await spawn(parent, run, 'call_2', { background: true });
   const children = await rows(db, 'SELECT child_id FROM tasks WHERE parent_id = $1 ORDER BY 1', [parent.id]);
   const [first, second] = children.map(({ child_id }) => new Session(db, String(child_id)));
-  for (const child of [first!, second!]) expect(await take(work, child)).toMatchObject({ ok: true });
+  for (const child of [first!, second!]) expect(await work.take(child)).toMatchObject({ ok: true });
   await second!.claim(1, [0, 1, 1]);
-  const [closed] = await gated(work, [() => parent.close(true), () => second!.settleStep(1, [0, 1, 1], { end: true })]);
+  const [closed] = await work.whileLocked(
+    () => parent.close(true),
+    () => second!.settleStep(1, [0, 1, 1], { end: true }),
+  );
   expect(closed).toMatchObject({ ok: true });
   expect(await ends(work)).toEqual([
     ['ended', 'The subagent has ended'],
@@ -71,9 +35,9 @@ it('I7 P4 a parent of two subagents at work is closed while one of them ends by 
 it('I7 T9 a subagent is erased while it begins another work session', async () => {
   const work = await Initiative.of([[['one', 'two']]], db);
   const { child } = await parentAndChild(db, { background: true });
-  expect(await take(work, child)).toMatchObject({ ok: true });
+  expect(await work.take(child)).toMatchObject({ ok: true });
   const start = () => work.apply('start_session', { agent: 'verifier', session_id: child.id });
-  const [, started] = await gated(work, [() => erase(child), start]);
+  const [, started] = await work.whileLocked(() => erase(child), start);
   expect(started).toMatchObject({ ok: false, code: 'SessionNotFound' });
   expect(await ends(work)).toEqual([['ended', 'The chat session was erased']]);
 });
@@ -86,7 +50,10 @@ it('I7 T9 chat sessions that work in two initiatives are erased and closed at th
   await first!.apply('end_session', { id: await first!.session({ session_id: erased.id }) });
   await second!.session({ session_id: erased.id });
   for (const work of [first!, second!]) await work.session({ session_id: closed.id });
-  const [answer] = await gated(first!, [() => closed.close(), () => erase(erased)]);
+  const [answer] = await first!.whileLocked(
+    () => closed.close(),
+    () => erase(erased),
+  );
   expect(answer).toMatchObject({ ok: true });
   const end = ['ended', 'The chat session was closed'];
   expect([await ends(first!), await ends(second!)]).toEqual([
@@ -100,16 +67,16 @@ it.each(['before', 'after'] as const)(
   async (when) => {
     const work = await Initiative.of([[['one']]], db);
     const chat = await Session.at('chatting', db);
-    await joinedBy(work, [chat]);
-    const calls = [() => take(work, chat), () => chat.close()];
-    const answers = await gated(work, when === 'before' ? calls : calls.toReversed());
+    await joinInitiative(db, { userId: 'ada', initiativeId: work.id, sessionId: chat.id });
+    const calls = [() => work.take(chat), () => chat.close()];
+    const answers = await work.whileLocked(...(when === 'before' ? calls : calls.toReversed()));
     const [taken, closed] = when === 'before' ? answers : answers.toReversed();
     expect(closed).toMatchObject({ ok: true });
     expect(taken).toMatchObject(
       when === 'before' ? { ok: true } : { code: 'InvalidTransition', machine: 'chat_session', status: 'over' },
     );
     expect(await ends(work)).toEqual(when === 'before' ? [['ended', 'The chat session was closed']] : []);
-    expect(await take(work, await Session.at('chatting', db))).toMatchObject({ ok: true });
+    expect(await work.take(await Session.at('chatting', db))).toMatchObject({ ok: true });
   },
 );
 
@@ -117,18 +84,15 @@ it('I7 P4 a subagent that is over begins no work session', async () => {
   const work = await Initiative.of([[['one']]], db);
   const { parent, child } = await parentAndChild(db, { background: true });
   await parent.close(true);
-  expect(await take(work, child)).toMatchObject({ code: 'InvalidTransition' });
+  expect(await work.take(child)).toMatchObject({ code: 'InvalidTransition' });
   expect(await ends(work)).toEqual([]);
 });
 
 it('I7 calls of one chat session at once are given one task, which is not started', async () => {
   const work = await Initiative.of([[['one', 'two', 'three', 'four']]], db);
   const chat = await Session.at('chatting', db);
-  await take(work, chat);
+  await work.take(chat);
   await work.apply('start_task', { task: 'one', work_session: 'session-001' });
-  const taken = await gated(
-    work,
-    [1, 2, 3].map(() => () => take(work, chat)),
-  );
+  const taken = await work.whileLocked(...[1, 2, 3].map(() => () => work.take(chat)));
   expect(new Set(taken.map(({ task_id }) => task_id)).size).toBe(1);
 });
