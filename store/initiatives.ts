@@ -185,8 +185,8 @@ const newest = z.object({
   context_usage: z.number().nullable(),
   /** It was ended because its context was full. */
   is_full: z.boolean(),
-  /** So was the one before it. */
-  after_full: z.boolean(),
+  /** What was noted last of the one before it. */
+  usage_before: z.number().nullable(),
 });
 
 export type NewestWorkSession = z.output<typeof newest>;

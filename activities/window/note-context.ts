@@ -32,19 +32,20 @@ export async function noteContextOf(
   }
 }
 
-/** Undefined: less than half, and nothing was noted; or what was noted still holds, to the tenth. */
+/** Undefined: less than half, and nothing was noted, nor was one before it full; or what was noted still holds, to the tenth. */
 async function contextInUse(
   { agent, model, prompt, reported }: JudgedStep,
-  { context_usage: noted, after_full }: NewestWorkSession,
+  { context_usage: noted, usage_before }: NewestWorkSession,
 ): Promise<{ usage: number; isFull: boolean } | undefined> {
   const settings = compactionOf(agent);
   const usable = usableTokens(model, settings);
-  const tokens = await windowInUse(prompt, reported, noted === null ? usable / 2 : 0);
+  const fullAt = settings.compact_at * usable;
+  // Nothing has made it shorter since: the next work session would be no better.
+  const wasFull = (noted ?? usage_before ?? 0) * usable >= fullAt;
+  const tokens = await windowInUse(prompt, reported, noted === null && !wasFull ? usable / 2 : 0);
   if (tokens === undefined) return undefined;
   const usage = Math.min(1, tokens / usable);
-  const fullAt = settings.compact_at * usable;
-  // One that has begun in a context that was full, and that nothing has made shorter since, is left its task: the next would be no better.
-  const isFull = tokens >= fullAt && !(after_full && (noted === null || noted * usable >= fullAt));
+  const isFull = tokens >= fullAt && !wasFull;
   return !isFull && tenths(usage) === tenths(noted) ? undefined : { usage, isFull };
 }
 

@@ -15,6 +15,7 @@ import {
   importInitiative,
   type InitiativeOutcome,
   listInitiatives,
+  newestWorkSession,
   ownsInitiative,
   readBlocker,
   readDecision,
@@ -23,7 +24,6 @@ import {
   readTask,
   readWorkSession,
   takeTask,
-  newestWorkSession,
 } from '../../store/initiatives.ts';
 import {
   blockerBody,
@@ -271,7 +271,7 @@ export class Initiatives {
 
   /**
    * Resumes, and then starts a work session: none is started in a workspace that cannot be checked.
-   * @throws {PerdureError} `SessionNotFound`, `WorkspaceNotUsable`
+   * @throws {PerdureError} `SessionNotFound`, `InvalidTransition` for a chat session that is over, `WorkspaceNotUsable`
    */
   async startSession(
     user: string,
@@ -287,7 +287,7 @@ export class Initiatives {
 
   /**
    * For an agent that takes no tasks: resumes, and begins the work session of its chat session unless one is active.
-   * @throws {PerdureError} `SessionNotFound`, `WorkspaceNotUsable`
+   * @throws {PerdureError} `SessionNotFound`, `InvalidTransition` for a chat session that is over, `WorkspaceNotUsable`
    */
   async attend(
     user: string,

@@ -189,15 +189,15 @@ CREATE OR REPLACE FUNCTION full_reason() RETURNS text LANGUAGE sql IMMUTABLE AS 
   SELECT 'Context limit reached'
 $$;
 
--- The work session that a user's chat session has in an initiative, or had last: { id, is_active, context_usage, is_full, after_full },
--- is_full: it was ended because its context was full, after_full: so was the one before it; null: none.
+-- The work session that a user's chat session has in an initiative, or had last: { id, is_active, context_usage, is_full,
+-- usage_before }, is_full: it was ended because its context was full, usage_before: what was noted last of the one before it; null: none.
 CREATE OR REPLACE FUNCTION newest_work_session(p_initiative text, p_user text, p_chat text) RETURNS jsonb LANGUAGE sql STABLE AS $$
   SELECT jsonb_build_object(
            'id', s.id, 'is_active', s.status = 'active', 'context_usage', s.context_usage,
            'is_full', s.handoff_reason IS NOT DISTINCT FROM full_reason(),
-           'after_full', (SELECT handoff_reason IS NOT DISTINCT FROM full_reason() FROM session_history
-                           WHERE initiative_id = p_initiative AND session_id = p_chat AND number < s.number
-                           ORDER BY number DESC LIMIT 1) IS TRUE)
+           'usage_before', (SELECT context_usage FROM session_history
+                             WHERE initiative_id = p_initiative AND session_id = p_chat AND number < s.number
+                             ORDER BY number DESC LIMIT 1))
     FROM session_history s JOIN initiatives i USING (initiative_id)
    WHERE s.initiative_id = p_initiative AND i.user_id = p_user AND s.session_id = p_chat
    ORDER BY s.status = 'active' DESC, s.number DESC LIMIT 1

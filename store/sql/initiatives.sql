@@ -98,8 +98,8 @@ CREATE OR REPLACE FUNCTION log_initiative(
   VALUES (p_initiative, p_kind, p_actor, p_data, p_command_id, p_digest)
 $$;
 
--- Locks a user's initiative; false: there is none. Assignments share the lock with one another, so that many workers can be given
--- tasks at once; all other commands exclude them and each other. The advisory lock comes first because it is fair: a row that
+-- Locks a user's initiative; false: there is none. Assignments to a work session that is named share the lock with one another, so
+-- that many workers can be given tasks at once; all other commands, and take_task(), exclude them and each other. The advisory lock comes first because it is fair: a row that
 -- is always locked by some who share it is never free for a command that excludes them.
 CREATE OR REPLACE FUNCTION lock_initiative(p_initiative text, p_user text, p_shared boolean) RETURNS boolean
 LANGUAGE plpgsql AS $$
@@ -138,8 +138,8 @@ BEGIN
 END $$;
 
 -- For an agent: assigns or starts a task as the work session of its chat session, one call after the other. If none is active, one
--- begins in the same transaction, and only if there is the task. p_command is assign_task or start_task, p_args are without the work session. Returns
--- the outcome with "work_session".
+-- begins in the same transaction, and only if there is the task. p_command is assign_task or start_task, p_args are without the work
+-- session. Returns the outcome with "work_session".
 CREATE OR REPLACE FUNCTION take_task(
   p_initiative text, p_user text, p_agent text, p_chat text, p_command text, p_args jsonb, p_command_id text
 ) RETURNS jsonb LANGUAGE plpgsql AS $$

@@ -1,7 +1,7 @@
 import { spawn, type ChildProcess } from 'node:child_process';
 import { randomUUID } from 'node:crypto';
 import { once } from 'node:events';
-import { existsSync, readdirSync, readFileSync } from 'node:fs';
+import { readdirSync, readFileSync } from 'node:fs';
 import { mkdir, readFile, writeFile } from 'node:fs/promises';
 import { createServer } from 'node:net';
 import path from 'node:path';
@@ -13,6 +13,7 @@ import { findTemporalCli } from '../../dev/temporal-cli.ts';
 import { eventually } from '../../tools/test-kit/eventually.ts';
 import { expectLeastOfThree } from '../../tools/test-kit/least-of-three.ts';
 import { scratchDir } from '../../tools/test-kit/scratch.ts';
+import { temporalCli } from '../../tools/test-kit/shared-caches.ts';
 
 // Tests starting and stopping, so worker and host are minimal programs.
 const WORKER = `
@@ -81,9 +82,8 @@ function start(env: Record<string, string> = {}) {
 
 /** The environment without settings that replace an embedded part, and with an existing Temporal CLI. */
 function environment(): NodeJS.ProcessEnv {
-  const cache = path.join(parseConfig({ PERDURE_DIR: process.env['PERDURE_DIR'] }).dir, 'bin', 'temporal-1.9.1');
   const { DATABASE_URL: _d, TEMPORAL_ADDRESS: _t, PORT: _p, ...rest } = process.env;
-  return { ...rest, ...(existsSync(cache) && { TEMPORAL_CLI_PATH: cache }) };
+  return { ...rest, ...temporalCli() };
 }
 
 async function addressesOf(run: ReturnType<typeof start>) {

@@ -1,11 +1,8 @@
 // `npm run example:crew` as a user has it: one command that starts everything, works to the end, and ends on Ctrl-C.
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { existsSync } from 'node:fs';
-import { mkdir, symlink } from 'node:fs/promises';
 import path from 'node:path';
 import { expect, it } from 'vitest';
-import { parseConfig } from '../../config/config.ts';
 import { freePort } from '../../dev/ports.ts';
 import packageJson from '../../package.json' with { type: 'json' };
 import { processesOf } from '../../tools/chaos/promises/processes.ts';
@@ -14,6 +11,7 @@ import { startBrowser, WAIT } from '../../tools/test-kit/browser.ts';
 import { eventually } from '../../tools/test-kit/eventually.ts';
 import { patient } from '../../tools/test-kit/patient.ts';
 import { scratchDir } from '../../tools/test-kit/scratch.ts';
+import { temporalCli, withSharedBundles } from '../../tools/test-kit/shared-caches.ts';
 
 const ROOT = path.join(import.meta.dirname, '..', '..');
 const DONE = { timeout: 240_000 };
@@ -22,13 +20,9 @@ const DONE = { timeout: 240_000 };
 async function startCommand(dir: string, port: number) {
   const [node, ...args] = packageJson.scripts['example:crew'].split(' ');
   expect(node).toBe('node');
-  const cli = path.join(parseConfig({ PERDURE_DIR: process.env['PERDURE_DIR'] }).dir, 'bin', 'temporal-1.9.1');
   const child = spawn(process.execPath, args, {
     cwd: ROOT,
-    env: {
-      ...{ PATH: process.env['PATH'], PERDURE_DIR: dir, PORT: String(port) },
-      ...(existsSync(cli) && { TEMPORAL_CLI_PATH: cli }),
-    },
+    env: { PATH: process.env['PATH'], PERDURE_DIR: dir, PORT: String(port), ...temporalCli() },
     stdio: ['ignore', 'pipe', 'pipe'],
   });
   const run = { child, output: '', exited: once(child, 'exit') as Promise<[number | null]> };
@@ -47,10 +41,7 @@ it(
   { timeout: patient(DONE.timeout + 60_000) },
   async () => {
     const dir = scratchDir();
-    // All tests share the cached workflow bundle.
-    const bundles = path.join(ROOT, 'node_modules', '.cache', 'perdure');
-    await Promise.all([mkdir(dir), mkdir(bundles, { recursive: true })]);
-    await symlink(bundles, path.join(dir, 'cache'));
+    await withSharedBundles(dir);
     const port = await freePort();
     const run = await startCommand(dir, port);
     const completed = /^crew +the initiative is completed: \S+\/api\/initiatives\/(ini_\w+)\/STATE\.md$/m;

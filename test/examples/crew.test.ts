@@ -18,7 +18,7 @@ import { workspaceRoot } from '../../workspaces/paths.ts';
 import type { Held } from './crew-agents.ts';
 
 /** Long enough for a live worker on a busy machine to give a sign of life. */
-const STALE = '5s';
+const STALE = `${patient(5_000)}ms`;
 const DONE_MS = 180_000;
 const DONE = { timeout: DONE_MS };
 const FILES = [
@@ -124,7 +124,7 @@ it(
     // Each work session is a turn of a chat session; the workers have two of these.
     // The last verifier may still be at it.
     await eventually(async () =>
-      expect((await viewOf(id)).sessions.filter(({ status }) => status !== 'ended')).toEqual([]),
+      expect((await viewOf(id)).sessions.filter(({ status }) => status === 'active')).toEqual([]),
     );
     // By themselves, and not by the supervisor.
     expect(JSON.stringify((await viewOf(id)).sessions)).not.toContain('No sign of life');

@@ -485,7 +485,7 @@ it('I7 U4 half of the context in use is noted, and at its limit the work session
     session,
     [
       ['task_next', {}],
-      ['task_next', {}],
+      ['decision_add', { context: 'c', decision: 'd', reason: 'r' }],
     ],
     { input: 4_700, output: 10 },
   );
@@ -569,12 +569,22 @@ it('I7 in a context that nothing has made shorter since, the next work session k
     { name: 'one', status: 'in_progress' },
     { name: 'one', status: 'completed' },
   ]);
-  await play(session, [['task_next', {}]], { input: 6_000, output: 10 });
-  await play(session, [['task_next', {}]], { input: 9_500, output: 10 });
-  expect((await client.initiatives.get('ada', id)).sessions).toMatchObject([
-    { handoff_reason: 'Context limit reached' },
-    { handoff_reason: 'Context limit reached' },
-  ]);
+  const full = { input: 9_500, output: 10 };
+  await play(
+    session,
+    [
+      ['session_end', {}],
+      ['task_next', {}],
+      ['task_start', (outputs) => ({ task_id: (outputs[1] as { task_id: string }).task_id })],
+    ],
+    full,
+  );
+  const reasons = async () =>
+    (await client.initiatives.get('ada', id)).sessions.map(({ handoff_reason }) => handoff_reason);
+  expect(await reasons()).toEqual(['Context limit reached', null, null]);
+  await play(session, [['task_next', {}]], { input: 2_000, output: 10 });
+  await play(session, [['task_next', {}]], full);
+  expect(await reasons()).toEqual(['Context limit reached', null, 'Context limit reached']);
 });
 
 it('I7 at the limit the model is told in mid-turn: its tasks are others’, and its next task begins another work session', async () => {
@@ -596,7 +606,7 @@ it('I7 at the limit the model is told in mid-turn: its tasks are others’, and 
   ]);
   expect(await play(two, [['task_next', {}]])).toMatchObject([{ name: 'one', assigned_to: 'session-002' }]);
   // It has no work session yet.
-  await play(one, [], { input: 9_600, output: 10 });
+  await play(one, []);
   expect(told()).toEqual(['user', true]);
   expect(await play(one, [['task_next', {}]], { input: 100, output: 10 })).toMatchObject([
     { name: 'two', assigned_to: 'session-003' },

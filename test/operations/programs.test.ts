@@ -1,10 +1,8 @@
 // Starting and ending the programs: what they wait for, what ends them, and what they write.
 import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { mkdir, symlink } from 'node:fs/promises';
 import { createServer } from 'node:http2';
 import type { AddressInfo } from 'node:net';
-import path from 'node:path';
 import pg from 'pg';
 import { beforeAll, describe, expect, it } from 'vitest';
 import { registerSearchAttributes } from '../../config/search-attributes.ts';
@@ -16,6 +14,7 @@ import { expectLeastOfThree } from '../../tools/test-kit/least-of-three.ts';
 import { patientPool } from '../../tools/test-kit/patient-pool.ts';
 import { scratchDir } from '../../tools/test-kit/scratch.ts';
 import { freshDatabase, freshNamespace } from '../../tools/test-kit/servers.ts';
+import { withSharedBundles } from '../../tools/test-kit/shared-caches.ts';
 import { startTcpProxy } from '../../tools/test-kit/tcp-proxy.ts';
 
 const PROGRAMS = ['worker', 'host', 'migrations'] as const;
@@ -30,11 +29,7 @@ beforeAll(async () => {
   const { address, namespace } = await freshNamespace();
   good = { DATABASE_URL: await freshDatabase(), TEMPORAL_ADDRESS: address, TEMPORAL_NAMESPACE: namespace };
   refusing = await refusingServer();
-  // All tests share the cached workflow bundle.
-  const bundles = path.resolve('node_modules', '.cache', 'perdure');
-  await mkdir(bundles, { recursive: true });
-  await mkdir(dir);
-  await symlink(bundles, path.join(dir, 'cache'));
+  await withSharedBundles(dir);
 });
 
 interface Program {

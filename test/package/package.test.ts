@@ -9,7 +9,6 @@ import { promisify } from 'node:util';
 import { Chat } from '@ai-sdk/react';
 import { DefaultChatTransport } from 'ai';
 import { beforeAll, describe, expect, it } from 'vitest';
-import { parseConfig } from '../../config/config.ts';
 import { startNodeProcess } from '../../dev/node-process.ts';
 import { afterFile } from '../../tools/test-kit/after-file.ts';
 import { startBrowser, WAIT, watchErrors } from '../../tools/test-kit/browser.ts';
@@ -18,6 +17,7 @@ import { expectLeastOfThree } from '../../tools/test-kit/least-of-three.ts';
 import { patient } from '../../tools/test-kit/patient.ts';
 import { scratchDir } from '../../tools/test-kit/scratch.ts';
 import { freshDatabase, freshNamespace, freePort } from '../../tools/test-kit/servers.ts';
+import { temporalCli } from '../../tools/test-kit/shared-caches.ts';
 import { installedSizes, installTarball, link, typeCheck } from './tarball.ts';
 
 const project = scratchDir();
@@ -490,13 +490,6 @@ const BROKEN: { of: (agent: string) => string; says: RegExp }[] = [
     says: /agent\.ts .*input: expected the schema of an object; waiting/,
   },
 ];
-
-/** The Temporal CLI that the tests of this repository use, if it is not on PATH. */
-function temporalCli(): NodeJS.ProcessEnv {
-  const cached = path.join(parseConfig({ PERDURE_DIR: process.env['PERDURE_DIR'] }).dir, 'bin', 'temporal-1.9.1');
-  const named = process.env['TEMPORAL_CLI_PATH'] ?? (existsSync(cached) ? cached : undefined);
-  return named === undefined ? {} : { TEMPORAL_CLI_PATH: named };
-}
 
 /** Sends a message as `useChat` does. @returns the text of the answer's stream */
 async function ask(api: string, id: string, text: string, agent?: string): Promise<string> {

@@ -4,7 +4,7 @@ import { eraseSession } from '../../store/erasure.ts';
 import { joinInitiative } from '../../store/initiatives.ts';
 import { parentAndChild, spawn } from './family.ts';
 import { Initiative } from './initiative.ts';
-import { freshRows, rows, Session } from './session.ts';
+import { call, freshRows, rows, Session } from './session.ts';
 
 const db = await freshRows();
 
@@ -88,11 +88,25 @@ it('I7 P4 a subagent that is over begins no work session', async () => {
   expect(await ends(work)).toEqual([]);
 });
 
-it('I7 calls of one chat session at once are given one task, which is not started', async () => {
-  const work = await Initiative.of([[['one', 'two', 'three', 'four']]], db);
-  const chat = await Session.at('chatting', db);
-  await work.take(chat);
-  await work.apply('start_task', { task: 'one', work_session: 'session-001' });
-  const taken = await work.whileLocked(...[1, 2, 3].map(() => () => work.take(chat)));
-  expect(new Set(taken.map(({ task_id }) => task_id)).size).toBe(1);
+it('I3 I7 tasks that are taken in a chat session while it is erased deadlock nothing, and none is held afterwards', async () => {
+  const codes = new Set<string | undefined>();
+  for (let round = 0; round < 30; round += 1) {
+    const work = await Initiative.of([[['one']]], db);
+    const chats = await Promise.all([Session.at('chatting', db), Session.at('chatting', db)]);
+    const asked = await Promise.all([
+      ...chats.map((chat) => work.take(chat)),
+      ...chats.map(async (chat) => {
+        await call(db, 'erase_session', [chat.id, chat.user, 'home', false]);
+        return { code: undefined };
+      }),
+      ...chats.map((chat) => work.take(chat)),
+    ]);
+    for (const { code } of asked) codes.add(code);
+    const { sessions, phases } = await work.view();
+    expect(sessions.filter(({ status, session_id }) => status === 'active' || session_id !== null)).toEqual([]);
+    expect(phases[0]!.plans[0]!.tasks).toMatchObject([{ status: 'open', assigned_to: null }]);
+  }
+  // InvalidTransition: its work session has ended meanwhile.
+  const fine = new Set([undefined, 'SessionNotFound', 'InvalidTransition']);
+  expect([...codes].filter((code) => !fine.has(code))).toEqual([]);
 });

@@ -1,5 +1,5 @@
 // Hosts and workers as separate processes, started like `npm run host` and `npm run worker`.
-import { mkdir, readdir, readFile, symlink } from 'node:fs/promises';
+import { readdir, readFile } from 'node:fs/promises';
 import path from 'node:path';
 import { startNodeProcess } from '../../dev/node-process.ts';
 import type { Exit } from '../../dev/spawn-tied.ts';
@@ -8,6 +8,7 @@ import { keepLog } from './failed-file.ts';
 import { callerOf, type TestCaller } from './host.ts';
 import { scratchDir } from './scratch.ts';
 import { freePort } from './servers.ts';
+import { withSharedBundles } from './shared-caches.ts';
 import { type LogLine, SETTINGS, type SystemServers } from './system.ts';
 
 const ROOT = path.join(import.meta.dirname, '..', '..');
@@ -44,12 +45,8 @@ export interface Processes {
 /** Starts processes that use these servers. Stops them and deletes their files after the file. */
 export async function processesOn(servers: Omit<SystemServers, 'client'>, modelUrl: string): Promise<Processes> {
   const dir = scratchDir();
-  await mkdir(dir);
+  await withSharedBundles(dir);
   afterFile((kept) => kept !== undefined && keepLogs(kept, dir));
-  // All tests share the cached workflow bundle.
-  const bundles = path.join(ROOT, 'node_modules', '.cache', 'perdure');
-  await mkdir(bundles, { recursive: true });
-  await symlink(bundles, path.join(dir, 'cache'));
   const common = {
     PATH: process.env['PATH'],
     DATABASE_URL: servers.databaseUrl,
