@@ -553,37 +553,37 @@ it('I7 U4 the limit is where the agent’s conversation is compacted', async () 
   ]);
 });
 
-it('I7 in a context that nothing has made shorter since, the next work session keeps its task', async () => {
+it('I7 in a context that nothing has made shorter since, the next work sessions keep their tasks', async () => {
   const id = await create();
-  const task = (outputs: readonly unknown[]) => ({ task_id: (outputs[0] as { task_id: string }).task_id });
+  const taskOf = (n: number) => (outputs: readonly unknown[]) => ({
+    task_id: (outputs[n] as { task_id: string }).task_id,
+  });
+  const session = await join(id);
+  const full = { input: 9_100, output: 10 };
   const calls: Call[] = [
     ['task_next', {}],
     ['task_next', {}],
-    ['task_start', task],
-    ['task_complete', task],
+    ['task_start', taskOf(0)],
+    ['task_complete', taskOf(0)],
+    ['session_end', {}],
+    ['task_next', {}],
+    ['task_start', taskOf(5)],
   ];
-  const session = await join(id);
-  expect(await play(session, calls, { input: 9_500, output: 10 })).toMatchObject([
+  expect(await play(session, calls, full)).toMatchObject([
     { name: 'one', assigned_to: 'session-001' },
     { name: 'one', assigned_to: 'session-002' },
     { name: 'one', status: 'in_progress' },
     { name: 'one', status: 'completed' },
+    { session: { id: 'session-002' } },
+    { name: 'two', assigned_to: 'session-003' },
+    { name: 'two', status: 'in_progress' },
   ]);
-  const full = { input: 9_500, output: 10 };
-  await play(
-    session,
-    [
-      ['session_end', {}],
-      ['task_next', {}],
-      ['task_start', (outputs) => ({ task_id: (outputs[1] as { task_id: string }).task_id })],
-    ],
-    full,
-  );
   const reasons = async () =>
     (await client.initiatives.get('ada', id)).sessions.map(({ handoff_reason }) => handoff_reason);
   expect(await reasons()).toEqual(['Context limit reached', null, null]);
-  await play(session, [['task_next', {}]], { input: 2_000, output: 10 });
-  await play(session, [['task_next', {}]], full);
+  const read: Call = ['initiative_read', {}];
+  await play(session, [read], { input: 2_000, output: 10 });
+  await play(session, [read], full);
   expect(await reasons()).toEqual(['Context limit reached', null, 'Context limit reached']);
 });
 
