@@ -32,7 +32,7 @@ export async function noteContextOf(
   }
 }
 
-/** Undefined: less than half, and nothing was noted, nor was one before it full; or what was noted still holds, to the tenth. */
+/** Undefined: less than half, and nothing was noted, nor was the one before it full; or what was noted still holds, to the tenth. */
 async function contextInUse(
   { agent, model, prompt, reported }: JudgedStep,
   { context_usage: noted, usage_before }: NewestWorkSession,
@@ -45,8 +45,9 @@ async function contextInUse(
   const tokens = await windowInUse(prompt, reported, noted === null && !wasFull ? usable / 2 : 0);
   if (tokens === undefined) return undefined;
   const usage = Math.min(1, tokens / usable);
-  const isFull = tokens >= fullAt && !wasFull;
-  return !isFull && tenths(usage) === tenths(noted) ? undefined : { usage, isFull };
+  const isFull = tokens >= fullAt;
+  const isAsNoted = isFull === wasFull && tenths(usage) === tenths(noted);
+  return isAsNoted ? undefined : { usage, isFull: isFull && !wasFull };
 }
 
 /** In tenths: each note is another version of STATE.md, and edits of the one before are refused. */

@@ -1,4 +1,5 @@
 import { describe, expect, it } from 'vitest';
+import { newId } from '../../domain/ids.ts';
 import { byteLength } from '../../domain/text.ts';
 import type { InitiativeResume } from '../../wire/initiative-views.ts';
 import { resumeWithin } from './resume-within.ts';
@@ -146,11 +147,14 @@ describe('resumeWithin', () => {
   it.each([4_000, 8_192])('I7 fits into %d bytes, whatever is long', (limit) => {
     const long = '\u0001'.repeat(10_000);
     const { plan } = resume;
+    const blocked_tasks = [{ task_id: newId('tsk'), name: 'a' }];
     const given = {
       ...{ ...resume, message: long, position: { ...position, task: long, phase_name: long, plan_name: long } },
-      ...{ plan: { ...plan, name: long, body: long }, blockers: [blocker('block-001', long)] },
+      ...{ plan: { ...plan, name: long, body: long }, blockers: [{ ...blocker('block-001', long), blocked_tasks }] },
     };
-    expect(read(given, limit).bytes).toBeLessThanOrEqual(limit);
+    const { shown, bytes } = read(given, limit);
+    expect(bytes).toBeLessThanOrEqual(limit);
+    expect(shown.blockers[0]?.blocked_tasks).toEqual(blocked_tasks);
   });
 
   it('I7 gives nothing but where it goes on if a tool may return almost nothing', () => {

@@ -72,7 +72,7 @@ function bytesOf(value: unknown): number {
 function cutIn(value: unknown, maxBytes: number): unknown {
   if (typeof value === 'string') return beginning(value, maxBytes);
   if (Array.isArray(value))
-    return value.slice(0, MAX_ITEMS).map((item) => cutIn(item, Math.min(maxBytes, Math.max(MIN_TEXT, maxBytes / 3))));
+    return value.slice(0, MAX_ITEMS).map((item) => cutIn(item, Math.max(MIN_TEXT, maxBytes / 3)));
   if (typeof value !== 'object' || value === null) return value;
   return Object.fromEntries(Object.entries(value).map(([name, each]) => [name, cutIn(each, maxBytes)]));
 }

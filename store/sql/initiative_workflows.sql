@@ -1,16 +1,18 @@
 -- What the workflows of initiatives ask for: they know ids, statuses and times, and supervise work sessions.
 
--- When a chat session last worked: now if it has an open run or subagents at work; null: it never has.
+-- When a chat session last worked, or a subagent of it: now if it has an open run or subagents at work; null: never.
 CREATE OR REPLACE FUNCTION last_worked(p_session text) RETURNS timestamptz LANGUAGE sql STABLE AS $$
   SELECT CASE WHEN has_open_run(p_session) OR has_open_tasks(p_session) THEN clock_timestamp()
-              ELSE (SELECT finished_at FROM chat_runs
-                     WHERE session_id = p_session AND state <> 'cancelled' ORDER BY seq DESC LIMIT 1) END
+              ELSE greatest(
+                (SELECT finished_at FROM chat_runs
+                  WHERE session_id = p_session AND state <> 'cancelled' ORDER BY seq DESC LIMIT 1),
+                (SELECT max(delivered_at) FROM tasks WHERE parent_id = p_session)) END
 $$;
 
 -- The active work sessions that are supervised: those that hold uncompleted tasks, and of chat sessions also those that hold none.
 -- `sign` is the last sign of life: its beginning, an assignment, a start, a report or a completion; of one that holds nothing also
--- work of its chat session, so that `due_at` only moves later. `due_at` is when it is ended unless it gives another one: its last sign
--- is p_progress_ms old, and if it holds a task, that was given p_assignment_ms ago.
+-- work of its chat session. `due_at` is when it is ended unless it gives another one: its last sign is p_progress_ms old, and if it
+-- holds a task, that was given p_assignment_ms ago.
 CREATE OR REPLACE FUNCTION watched_sessions(p_initiative text, p_assignment_ms bigint, p_progress_ms bigint)
 RETURNS TABLE (work_session text, holds boolean, sign timestamptz, due_at timestamptz) LANGUAGE sql STABLE AS $$
   SELECT s.id, held.since IS NOT NULL, last.sign,

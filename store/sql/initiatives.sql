@@ -99,8 +99,8 @@ CREATE OR REPLACE FUNCTION log_initiative(
 $$;
 
 -- Locks a user's initiative; false: there is none. Assignments to a work session that is named share the lock with one another, so
--- that many workers can be given tasks at once; all other commands, and take_task(), exclude them and each other. The advisory lock comes first because it is fair: a row that
--- is always locked by some who share it is never free for a command that excludes them.
+-- that many workers can be given tasks at once; all other commands, and take_task(), exclude them and each other. The advisory lock
+-- comes first because it is fair: a row that is always locked by some who share it is never free for a command that excludes them.
 CREATE OR REPLACE FUNCTION lock_initiative(p_initiative text, p_user text, p_shared boolean) RETURNS boolean
 LANGUAGE plpgsql AS $$
 BEGIN

@@ -13,6 +13,7 @@ import { patientPool } from '../../tools/test-kit/patient-pool.ts';
 import { patient } from '../../tools/test-kit/patient.ts';
 import { scratchDir } from '../../tools/test-kit/scratch.ts';
 import { freePort, freshDatabase, freshNamespace } from '../../tools/test-kit/servers.ts';
+import { withSharedBundles } from '../../tools/test-kit/shared-caches.ts';
 import type { InitiativeView } from '../../wire/initiative-views.ts';
 import { workspaceRoot } from '../../workspaces/paths.ts';
 import type { Held } from './crew-agents.ts';
@@ -43,7 +44,8 @@ beforeAll(async () => {
   const { address, namespace } = await freshNamespace();
   const port = await freePort();
   url = `http://127.0.0.1:${port}`;
-  await mkdir(gate, { recursive: true });
+  await withSharedBundles(dir);
+  await mkdir(gate);
   const env = {
     PATH: process.env['PATH'],
     ...{ DATABASE_URL: databaseUrl, TEMPORAL_ADDRESS: address, TEMPORAL_NAMESPACE: namespace, PORT: String(port) },
@@ -127,7 +129,7 @@ it(
       expect((await viewOf(id)).sessions.filter(({ status }) => status === 'active')).toEqual([]),
     );
     // By themselves, and not by the supervisor.
-    expect(JSON.stringify((await viewOf(id)).sessions)).not.toContain('No sign of life');
+    expect(JSON.stringify((await viewOf(id)).sessions)).not.toMatch(/No sign of life|Agent unresponsive/);
     const agents = new Set(view.sessions.map(({ agent }) => agent));
     expect([...agents].toSorted()).toEqual(['builder', 'orchestrator', 'verifier']);
     const work = view.sessions.filter(({ agent }) => agent === 'builder');

@@ -12,6 +12,7 @@ import {
 import { joinInitiative } from '../../store/initiatives.ts';
 import { noteStuck } from '../../store/stuck.ts';
 import { age as ageInitiative } from '../../tools/test-kit/initiative.ts';
+import { parentAndChild } from './family.ts';
 import { Initiative } from './initiative.ts';
 import { call, freshRows, rows, Session } from './session.ts';
 
@@ -198,6 +199,23 @@ it('I6 a work session of a chat session that holds nothing is ended when both ar
     { status: 'ended', notes: 'No sign of life, no task held', completed: ['Phase 1, Plan 1: one'] },
     { status: 'active' },
   ]);
+});
+
+it('I6 P4 a work session that holds nothing goes on while subagents of its chat session work', async () => {
+  const work = await Initiative.of([[['one']]], db);
+  const { parent, run } = await parentAndChild(db, { background: true });
+  await work.session({ session_id: parent.id });
+  // Subagents in the background go on.
+  await parent.settleRun(run, 'error');
+  await age(work, '2 hours');
+  await db.query(`UPDATE chat_runs SET finished_at = finished_at - interval '2 hours' WHERE session_id = $1`, [
+    parent.id,
+  ]);
+  expect(await claimStaleInitiatives(db, HOUR, 50)).toEqual([]);
+  expect(await parent.abort()).toMatchObject({ ok: true });
+  expect(await claimStaleInitiatives(db, HOUR, 50)).toEqual([]);
+  await db.query(`UPDATE tasks SET delivered_at = delivered_at - interval '2 hours' WHERE parent_id = $1`, [parent.id]);
+  expect(await claimStaleInitiatives(db, HOUR, 50)).toMatchObject([{ initiative_id: work.id }]);
 });
 
 it('I7 a work session ends with its chat session, and its task is open', async () => {

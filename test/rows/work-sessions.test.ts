@@ -4,7 +4,7 @@ import { eraseSession } from '../../store/erasure.ts';
 import { joinInitiative } from '../../store/initiatives.ts';
 import { parentAndChild, spawn } from './family.ts';
 import { Initiative } from './initiative.ts';
-import { call, freshRows, rows, Session } from './session.ts';
+import { freshRows, rows, Session } from './session.ts';
 
 const db = await freshRows();
 
@@ -96,7 +96,7 @@ it('I3 I7 tasks that are taken in a chat session while it is erased deadlock not
     const asked = await Promise.all([
       ...chats.map((chat) => work.take(chat)),
       ...chats.map(async (chat) => {
-        await call(db, 'erase_session', [chat.id, chat.user, 'home', false]);
+        await erase(chat);
         return { code: undefined };
       }),
       ...chats.map((chat) => work.take(chat)),

@@ -13,7 +13,7 @@ export async function withSharedBundles(dir: string): Promise<void> {
   await symlink(bundles, path.join(dir, 'cache'));
 }
 
-/** The setting that names the Temporal CLI, if it is named or has been downloaded; otherwise it is looked for on PATH. */
+/** The setting that names the Temporal CLI, if it is named or in this installation's cache; otherwise programs look for it. */
 export function temporalCli(): { TEMPORAL_CLI_PATH?: string } {
   const cached = path.join(parseConfig({ PERDURE_DIR: process.env['PERDURE_DIR'] }).dir, 'bin', 'temporal-1.9.1');
   const named = process.env['TEMPORAL_CLI_PATH'] ?? (existsSync(cached) ? cached : undefined);
