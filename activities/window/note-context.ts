@@ -32,7 +32,10 @@ export async function noteContextOf(
   }
 }
 
-/** Undefined: less than half, and nothing was noted, nor was the one before it full; or what was noted still holds, to the tenth. */
+/**
+ * Undefined: less than half, and nothing was noted, nor was the one before it full; or what was noted still holds, to the tenth, and as
+ * to the limit.
+ */
 async function contextInUse(
   { agent, model, prompt, reported }: JudgedStep,
   { context_usage: noted, usage_before }: NewestWorkSession,

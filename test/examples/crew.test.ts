@@ -129,7 +129,7 @@ it(
       expect((await viewOf(id)).sessions.filter(({ status }) => status === 'active')).toEqual([]),
     );
     // By themselves, and not by the supervisor.
-    expect(JSON.stringify((await viewOf(id)).sessions)).not.toMatch(/No sign of life|Agent unresponsive/);
+    expect(JSON.stringify((await viewOf(id)).sessions)).not.toContain('No sign of life');
     const agents = new Set(view.sessions.map(({ agent }) => agent));
     expect([...agents].toSorted()).toEqual(['builder', 'orchestrator', 'verifier']);
     const work = view.sessions.filter(({ agent }) => agent === 'builder');

@@ -26,7 +26,7 @@ let runtime: TestRuntime;
 let client: PerdureClient;
 beforeAll(async () => {
   const agents = (['worker', 'architect', 'verifier', 'orchestrator'] as const).map((role) => agentOf(role));
-  agents.push(defineAgent({ ...agentOf('worker'), id: 'early', compaction: { compact_at: 0.7 } }));
+  agents.push(defineAgent({ ...agentOf('worker'), id: 'early', compaction: { compact_at: 0.75 } }));
   runtime = await startRuntime({ agents, catalog: { 'openai/test': { context_limit: 10_000, max_output: 1_000 } } });
   client = createClient({ database: runtime.databaseUrl, temporal: runtime.temporal });
   afterFile(() => client.end());
@@ -49,11 +49,13 @@ async function crash(id: string): Promise<void> {
 
 type Call = readonly [name: string, input: object | ((outputs: readonly unknown[]) => object)];
 
-/** Plays a turn whose model makes these calls, one a step. Returns their outputs, or the texts of their errors. */
+type Usage = Parameters<typeof report>[0];
+
+/** Plays a turn whose model makes these calls, one a step, and says how much it has used, each time or at each of them. Returns their outputs, or the texts of their errors. */
 async function play(
   session: TestSession,
   calls: readonly Call[],
-  usage?: Parameters<typeof report>[0],
+  usage?: Usage | readonly Usage[],
 ): Promise<unknown[]> {
   runtime.model.script((request): ModelAction[] => {
     const after = request.messages.slice(request.messages.findLastIndex(({ role }) => role === 'user') + 1);
@@ -67,7 +69,8 @@ async function play(
       typeof input === 'function' ? input(outputs) : input,
       1_000,
     );
-    return usage === undefined ? [action] : [action, report(usage)];
+    const used = Array.isArray(usage) ? (usage[outputs.length] as Usage) : (usage as Usage | undefined);
+    return used === undefined ? [action] : [action, report(used)];
   });
   const { answer_id, state, error_message } = await session.ended(await session.send('go'));
   expect([state, error_message]).toEqual(['finished', null]);
@@ -551,6 +554,21 @@ it('I7 U4 the limit is where the agent’s conversation is compacted', async () 
   expect((await client.initiatives.get('ada', id)).sessions).toMatchObject([
     { status: 'ended', handoff_reason: 'Context limit reached', context_usage: expect.closeTo(0.79, 1) as number },
   ]);
+});
+
+it('I7 a context that was made shorter within a tenth can be full again', async () => {
+  const id = await create();
+  const { session } = await client.openSession('ada', { agent: 'early', metadata: { initiative_id: id } });
+  const chat = TestSession.of(runtime, session.session_id);
+  const reasons = async () =>
+    (await client.initiatives.get('ada', id)).sessions.map(({ handoff_reason }) => handoff_reason);
+  const used = [7_000, 7_000, 6_350, 7_000].map((input) => ({ input, output: 10 }));
+  await play(
+    chat,
+    used.map(() => ['task_next', {}]),
+    used,
+  );
+  expect(await reasons()).toEqual(['Context limit reached', 'Context limit reached']);
 });
 
 it('I7 in a context that nothing has made shorter since, the next work sessions keep their tasks', async () => {

@@ -216,6 +216,8 @@ it('I6 P4 a work session that holds nothing goes on while subagents of its chat 
   expect(await claimStaleInitiatives(db, HOUR, 50)).toEqual([]);
   await db.query(`UPDATE tasks SET delivered_at = delivered_at - interval '2 hours' WHERE parent_id = $1`, [parent.id]);
   expect(await claimStaleInitiatives(db, HOUR, 50)).toMatchObject([{ initiative_id: work.id }]);
+  const { watched } = (await readInitiativeMark(db, work.id, HOUR))!;
+  expect(await resetStale(db, work.id, watched!, HOUR)).toMatchObject({ watched: null });
 });
 
 it('I7 a work session ends with its chat session, and its task is open', async () => {
