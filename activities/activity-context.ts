@@ -28,7 +28,7 @@ export interface InitiativeCaller {
   agent: string;
   /** The initiative that the session has joined; null: none. */
   initiativeId: string | null;
-  /** What an initiative that is created here has, too; null: the session has no project, or only a folder of its own. */
+  /** Of the session; an initiative that it creates gets the same. Null: it has no project, or was given no folder. */
   projectId: string | null;
   workspaceRoot: string | null;
   toolCallId: string;

@@ -6,8 +6,8 @@ import type { Claimed } from '../claims/claimed.ts';
 import { type JudgedStep, windowInUse } from './window.ts';
 
 /**
- * Of a session that works on an initiative: notes how much of its context is in use, from half of it on, and ends its work session when
- * all is. A failure only delays that to the next step.
+ * Of a session that works on an initiative: notes how much of its context is in use, from half of it or from its limit on, and ends its
+ * work session at the limit. A failure only delays that to the next step.
  *
  * @returns what the model has to know, from then on until it has another work session: others may be given its tasks
  */
@@ -33,8 +33,8 @@ export async function noteContextOf(
 }
 
 /**
- * Undefined: less than half, and nothing was noted, nor was the one before it full; or what was noted still holds, to the tenth, and as
- * to the limit.
+ * Undefined: less than half, and than the limit, and nothing was noted, nor was the one before it full; or what was noted still holds,
+ * to the tenth, and as to the limit.
  */
 async function contextInUse(
   { agent, model, prompt, reported }: JudgedStep,
@@ -45,7 +45,8 @@ async function contextInUse(
   const fullAt = settings.compact_at * usable;
   // Nothing has made it shorter since: the next work session would be no better.
   const wasFull = (noted ?? usage_before ?? 0) * usable >= fullAt;
-  const tokens = await windowInUse(prompt, reported, noted === null && !wasFull ? usable / 2 : 0);
+  const least = noted === null && !wasFull ? Math.min(usable / 2, fullAt) : 0;
+  const tokens = await windowInUse(prompt, reported, least);
   if (tokens === undefined) return undefined;
   const usage = Math.min(1, tokens / usable);
   const isFull = tokens >= fullAt;
@@ -60,7 +61,7 @@ function tenths(usage: number | null): number | null {
 
 function handedOff(workSession: string): string {
   return (
-    `[The limit of your context was reached, so your work session ${workSession} has ended. Its tasks are open again, and others may ` +
-    'be at work on them: leave them, and their files, unless you are given one of them again.]'
+    `[The limit of your context was reached, so your work session ${workSession} has ended. Tasks that it held and had not completed ` +
+    'are open again, and others may be at work on them: leave them, and their files, unless you are given one of them again.]'
   );
 }

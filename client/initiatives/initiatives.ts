@@ -351,20 +351,26 @@ export class Initiatives {
   /**
    * For an agent: gives a task to the work session of its chat session, the next one, or one to start. Unless one is active, the
    * initiative resumes, and a work session begins in the transaction that gives the task, if there is one.
-   * @param task the task to start; undefined: the one that it holds and has not started, or else the next
+   * @param toStart the task to start; undefined: the one that it holds and has not started, or else the next
+   * @param options the key alone tells a repeat
    * @returns undefined: there is no task
    * @throws {PerdureError} as `startTask`; `SessionNotFound`, `WorkspaceNotUsable`
    */
   async takeTask(
     user: string,
     id: string,
-    by: { agent: string; sessionId: string },
-    task: string | undefined,
-    options: Options = {},
+    agent: { agent: string; sessionId: string },
+    toStart: string | undefined,
+    options: Pick<Options, 'idempotencyKey'> = {},
   ): Promise<{ task: InitiativeTask; session: WorkSession } | undefined> {
-    const own = { userId: user, initiativeId: id };
+    const { initiativeId, by, task } = cleanJson({ initiativeId: id, by: agent, task: toStart }) as {
+      initiativeId: string;
+      by: typeof agent;
+      task?: string;
+    };
+    const own = { userId: user, initiativeId };
     const newest = await newestWorkSession(this.deps.db, { ...own, sessionId: by.sessionId });
-    if (newest?.is_active !== true) await this.resume(user, id);
+    if (newest?.is_active !== true) await this.resume(user, initiativeId);
     const name = task === undefined ? 'assignTask' : 'startTask';
     const args = task === undefined ? { unstarted: true } : { task_id: task };
     const key = parseKey(options) ?? newId('cmd');

@@ -38,7 +38,8 @@ BEGIN
   IF v_refusal IS NOT NULL THEN RETURN v_refusal; END IF;
   IF (p_args ->> 'unstarted')::boolean THEN
     SELECT task_id INTO v_task FROM initiative_tasks
-     WHERE initiative_id = p_initiative AND assigned_to = p_args ->> 'work_session' AND status = 'open'
+     WHERE initiative_id = p_initiative AND assigned_to = p_args ->> 'work_session'
+       AND (status = 'open' OR status = 'in_progress' AND last_progress_at IS NULL)
      ORDER BY phase, plan, wave, number LIMIT 1;
     IF FOUND THEN
       PERFORM note_sign(p_initiative, p_args ->> 'work_session');

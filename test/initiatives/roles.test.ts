@@ -27,6 +27,7 @@ let client: PerdureClient;
 beforeAll(async () => {
   const agents = (['worker', 'architect', 'verifier', 'orchestrator'] as const).map((role) => agentOf(role));
   agents.push(defineAgent({ ...agentOf('worker'), id: 'early', compaction: { compact_at: 0.75 } }));
+  agents.push(defineAgent({ ...agentOf('worker'), id: 'tight', compaction: { compact_at: 0.4 } }));
   runtime = await startRuntime({ agents, catalog: { 'openai/test': { context_limit: 10_000, max_output: 1_000 } } });
   client = createClient({ database: runtime.databaseUrl, temporal: runtime.temporal });
   afterFile(() => client.end());
@@ -51,7 +52,10 @@ type Call = readonly [name: string, input: object | ((outputs: readonly unknown[
 
 type Usage = Parameters<typeof report>[0];
 
-/** Plays a turn whose model makes these calls, one a step, and says how much it has used, each time or at each of them. Returns their outputs, or the texts of their errors. */
+/**
+ * Plays a turn whose model makes these calls, one a step, and says how much it has used, each time or at each of them.
+ * Returns their outputs, or the texts of their errors.
+ */
 async function play(
   session: TestSession,
   calls: readonly Call[],
@@ -553,6 +557,15 @@ it('I7 U4 the limit is where the agent’s conversation is compacted', async () 
   await play(TestSession.of(runtime, session.session_id), [['task_next', {}]], { input: 7_000, output: 10 });
   expect((await client.initiatives.get('ada', id)).sessions).toMatchObject([
     { status: 'ended', handoff_reason: 'Context limit reached', context_usage: expect.closeTo(0.79, 1) as number },
+  ]);
+});
+
+it('I7 U4 also where the limit is less than half', async () => {
+  const id = await create();
+  const { session } = await client.openSession('ada', { agent: 'tight', metadata: { initiative_id: id } });
+  await play(TestSession.of(runtime, session.session_id), [['task_next', {}]], { input: 3_800, output: 10 });
+  expect((await client.initiatives.get('ada', id)).sessions).toMatchObject([
+    { status: 'ended', handoff_reason: 'Context limit reached', issues: [] },
   ]);
 });
 

@@ -198,6 +198,8 @@ it('Q3 H12 to another user an initiative does not exist, whatever the command', 
     initiatives.startTask(user, at, task_id, work),
     initiatives.reportProgress(user, at, task_id, work),
     initiatives.completeTask(user, at, task_id, work),
+    initiatives.takeTask(user, at, { agent: 'a', sessionId: newId('ses') }, undefined),
+    initiatives.attend(user, at, { agent: 'a', sessionId: newId('ses') }),
   ];
   const unknown = newId('ini');
   const outcomes = await Promise.allSettled([...asked('eve', id), ...asked('ada', unknown)]);

@@ -258,6 +258,16 @@ it('I3 I7 a chat session has one work session, however many of its calls ask at 
   expect((await work.view()).sessions).toHaveLength(1);
 });
 
+it('I7 a task that was set to in_progress is given again, too, until it is started', async () => {
+  const work = await Initiative.of([[['one']]], db);
+  const chat = await Session.at('chatting', db);
+  await work.apply('update_state', { position: { phase: 1, plan: 1, task: 'one', status: 'in_progress' } });
+  const one = work.tasks.get('one')!;
+  for (const _ of [1, 2]) expect(await work.take(chat)).toMatchObject({ ok: true, task_id: one });
+  expect(await work.take(chat, 'start_task', { task_id: one })).toMatchObject({ ok: true });
+  expect(await work.take(chat)).toMatchObject({ nothing: true });
+});
+
 it('I7 a task that is held and not started comes first wherever the position is, as a sign of life, and not before a review', async () => {
   const work = await Initiative.of([[['one', 'two']], [['later']]], db);
   const chat = await Session.at('chatting', db);

@@ -1,4 +1,5 @@
 import { useState } from 'react';
+import { byteLength } from '../../domain/text.ts';
 import type { Initiative } from '../../wire/initiative-views.ts';
 import { ActionForm } from '../initiative-parts/action-form.tsx';
 import type { InitiativeApi } from '../initiative-parts/initiative-api.ts';
@@ -47,5 +48,5 @@ export function Review({ api, mismatches }: Props) {
 
 /** A request has at most 1 MiB, unless PERDURE_MAX_BODY says otherwise. What is longer is accepted as a whole. */
 function isSendable(seen: unknown): boolean {
-  return new Blob([JSON.stringify(seen)]).size < 1_000_000;
+  return byteLength(JSON.stringify(seen)) < 1_000_000;
 }
