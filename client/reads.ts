@@ -148,7 +148,7 @@ export class Reads {
 
   /**
    * The best matches among all messages of a user whose turns are over, visible or hidden, best first. `q` is read as web
-   * search engines do: words, "phrases", or, -not. Words match as they are written, in any case.
+   * search engines do: words, "phrases", or, -not. Words match in any case; PERDURE_SEARCH_LANGUAGE says in which forms.
    * One search of a user runs at a time.
    * @throws {LeftTheLineError} `signal` fired while it waited for other searches
    */

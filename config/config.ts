@@ -160,6 +160,13 @@ const settings = {
   maxLagMs: setting('PERDURE_MAX_LAG', durationWithin('20ms', '10s').default(80)),
   /** Memory for the workflows of idle sessions in a worker. */
   sessionCacheBytes: setting('PERDURE_SESSION_CACHE', sizeWithin(4, 65_536).default(256 * 1024 ** 2)),
+  /** The text search configuration of Postgres in which messages are indexed for the search. */
+  searchLanguage: setting(
+    'PERDURE_SEARCH_LANGUAGE',
+    text
+      .regex(/^[a-z_][a-z0-9_]{0,62}$/, 'a text search configuration of Postgres such as simple or english')
+      .default('simple'),
+  ),
   sweepIntervalMs: setting('PERDURE_SWEEP_INTERVAL', duration('1s', 10).default(1_000)),
   /** Refused commands are deleted from event logs at this age. */
   retentionRefusalsMs: setting('PERDURE_RETENTION_REFUSALS', duration('30d').default(30 * 86_400_000)),

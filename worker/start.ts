@@ -36,6 +36,7 @@ import { createPool } from '../store/pool.ts';
 import { createWorker, type SessionWorker } from './create.ts';
 import { workflowBundle } from './sandbox/bundle.ts';
 import { requireSearchAttributes } from './startup/require-search-attributes.ts';
+import { requireSearchLanguage } from './startup/require-search-language.ts';
 import { serveMetrics } from './startup/serve-metrics.ts';
 import { warnOfMissingServerSettings } from './startup/server-settings.ts';
 
@@ -80,8 +81,8 @@ export interface StartedWorker {
 
 /**
  * Starts a worker with the configuration of the environment. Waits for Postgres and Temporal without limit, and logs that.
- * @throws {ConfigError} naming every variable that cannot be used, the search attributes that the namespace lacks, or the
- * task queue that belongs to another installation
+ * @throws {ConfigError} naming every variable that cannot be used, the search attributes that the namespace lacks, the
+ * task queue that belongs to another installation, or the search language that Postgres does not have
  * @throws {DefinitionError} naming an agent, tool, provider or default model that cannot be used
  * @throws {TypeError} naming an unknown option
  */
@@ -203,6 +204,7 @@ async function connect(config: DatabaseConfig, log: Logger) {
     await asTemporal(() => requireSearchAttributes(clientConnection, namespace));
     const installation = await installationId(db);
     await claimTaskQueue(clientConnection, { namespace, taskQueue: config.taskQueue, installation });
+    await requireSearchLanguage(db, config.searchLanguage);
     return { parts: { connection, clientConnection, namespace, db, directDatabaseUrl, bus }, close };
   } catch (error) {
     await close();

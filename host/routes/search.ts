@@ -14,7 +14,7 @@ export function searchRoutes(api: Api, { client }: HostParts): void {
       summary: 'Search your own messages and the answers to them, best matches first',
       description:
         'Also finds hidden messages, which are marked. A turn is found once it is over. Words match as they are written, in ' +
-        'any case.',
+        'any case, unless the installation searches in a language whose word forms are the same word.',
       params: {},
       query: searchQuery,
       responses: { 200: jsonResponse(z.object({ items: z.array(searchHit) }), 'The best matches') },

@@ -1,9 +1,11 @@
 // The full-text index and what it finds.
+import type pg from 'pg';
 import { describe, expect, it } from 'vitest';
 import { eraseSession } from '../../store/erasure.ts';
-import { indexMessages, searchMessages } from '../../store/search.ts';
+import { applySearchLanguage, indexMessages, searchMessages } from '../../store/search.ts';
+import { patientPool } from '../../tools/test-kit/patient-pool.ts';
 import { conversation, told } from './conversation.ts';
-import { freshRows, rows, Session, textPart } from './session.ts';
+import { freshRows, rows, Session, textPart, untilBlocked } from './session.ts';
 
 const db = await freshRows();
 
@@ -16,6 +18,15 @@ async function said(session: Session, id: string, text: string, answer: string):
   const { answer_id: answerId } = (await session.claim(run, [0, run, 1])) as { answer_id: string };
   await session.settleStep(run, [0, run, 1], { parts: [{ ...textPart(0, answer), settled: true }], end: true });
   return answerId;
+}
+
+/** Indexes everything, and returns what each batch of `limit` has done. */
+async function batchesOf(database: pg.Pool, limit: number): Promise<number[]> {
+  const sizes: number[] = [];
+  for (let size = await indexMessages(database, limit); size > 0; size = await indexMessages(database, limit)) {
+    sizes.push(size);
+  }
+  return sizes;
 }
 
 describe('search', () => {
@@ -149,14 +160,13 @@ describe('search', () => {
     expect(await idsOf('chestnut')).toEqual(['after']);
     const [marked] = await search('walnut');
     expect(marked?.matches.map(({ start, end }) => marked.snippet.slice(start, end).trim())).toContain('walnut');
-    expect((await search('hazelnut')).map((hit) => hit.snippet.includes('\u0002'))).toEqual([false]);
+    expect((await search('hazelnut')).map((hit) => hit.snippet)).toEqual([`${'\u0002'.repeat(50)} hazelnut`]);
   });
 
   it('T6 workers index what no search has indexed yet, in batches, each message once', async () => {
     const fresh = await freshRows();
     await conversation(fresh, ...Array.from({ length: 12 }, (_, n) => `word${n}`));
-    const sizes: number[] = [];
-    for (let size = await indexMessages(fresh, 7); size > 0; size = await indexMessages(fresh, 7)) sizes.push(size);
+    const sizes = await batchesOf(fresh, 7);
     expect(sizes.reduce((sum, size) => sum + size, 0)).toBeGreaterThanOrEqual(24);
     expect(Math.max(...sizes)).toBeLessThanOrEqual(8);
     expect(await rows(fresh, 'SELECT FROM message_search')).toHaveLength(24);
@@ -194,8 +204,7 @@ describe('search', () => {
     const fresh = await freshRows();
     const session = await Session.at('chatting', fresh);
     for (const id of ['one', 'two', 'three']) await said(session, id, `${id} ${'more '.repeat(8_000)}`, 'yes');
-    const sizes: number[] = [];
-    for (let size = await indexMessages(fresh, 5); size > 0; size = await indexMessages(fresh, 5)) sizes.push(size);
+    const sizes = await batchesOf(fresh, 5);
     expect(sizes).toHaveLength(4);
     expect(await rows(fresh, 'SELECT FROM message_search')).toHaveLength(6);
   });
@@ -216,5 +225,189 @@ describe('search', () => {
       holder.release();
     }
     expect(await idsOf('lynx')).toEqual(['lynx']);
+  });
+});
+
+describe('words of every language', async () => {
+  const TEXTS: Record<string, string> = {
+    chinese: '我喜欢猫咪。你呢？',
+    japanese: '吾輩は猫である・名前はまだ無い「ネコ」',
+    korean: '고양이를 좋아합니다',
+    thai: 'แมวดื่มน้ำทุกวัน',
+    hebrew: 'הַחָתוּל אוֹהֵב חלב',
+    hindi: 'बिल्ली दूध पीती है',
+    emoji: 'hello🦭 and 👍🏽, 👨‍👩‍👧 or 🇩🇪 ❤️',
+    quotes: 'He said “rhubarb”—then ‘custard’…\u00A0quince',
+    paths: 'See store/search.ts, https://example.com/a?b=c and me@example.org',
+    marked: 'Un cafe\u0301 sur l’ÎLE',
+    greek: 'ΟΔΟΣ Ναυαρίνου',
+    wide: 'ＦＵＬＬ　ｗｉｄｔｈ',
+    html: 'a <b>bold</b> snake_case &amp; 3.14',
+  };
+  const fresh = await freshRows();
+  const session = await Session.at('chatting', fresh);
+  for (const [id, text] of Object.entries(TEXTS)) await said(session, id, text, 'yes');
+
+  it.each([
+    ['猫咪', 'chinese', ['猫咪']],
+    ['喜欢', 'chinese', ['喜欢']],
+    ['猫', 'chinese japanese', []],
+    ['猫喜', '', []],
+    ['猫である', 'japanese', ['猫である']],
+    ['ネコ', 'japanese', ['ネコ']],
+    ['고양이', 'korean', ['고양이']],
+    ['น้ำ', 'thai', ['น้ำ']],
+    ['חלב', 'hebrew', ['חלב']],
+    ['दूध', 'hindi', ['दूध']],
+    ['🦭', 'emoji', ['🦭']],
+    ['hello', 'emoji', ['hello']],
+    ['hello🦭', 'emoji', ['hello🦭']],
+    ['👍', 'emoji', ['👍']],
+    ['🇩🇪', 'emoji', ['🇩🇪']],
+    ['❤', 'emoji', ['❤']],
+    ['rhubarb', 'quotes', ['rhubarb']],
+    ['“RHUBARB then”', 'quotes', ['rhubarb”—then']],
+    ['custard quince', 'quotes', ['custard', 'quince']],
+    ['search.ts', 'paths', ['search.ts']],
+    ['example', 'paths', ['example', 'example']],
+    ['example.com/a', 'paths', ['example.com/a']],
+    ['--example', 'paths', ['example', 'example']],
+    ['café île', 'marked', ['café', 'ÎLE']],
+    ['οδός or οδος', 'greek', ['ΟΔΟΣ']],
+    ['width', 'wide', ['ｗｉｄｔｈ']],
+    ['ｆｕｌｌ', 'wide', ['ＦＵＬＬ']],
+    ['snake_case bold', 'html', ['bold', 'snake_case']],
+    ['3.14', 'html', ['3.14']],
+  ])('T6 %s is found as it was typed, and its text is shown as it is', async (query, ids, marks) => {
+    const hits = await searchMessages(fresh, 'ada', query, 20);
+    expect(hits.map((hit) => hit.message_id).toSorted()).toEqual(ids.split(' ').filter(Boolean).toSorted());
+    for (const { message_id: id, snippet, matches } of hits) {
+      expect(snippet).toBe(TEXTS[id]!.normalize('NFC'));
+      if (hits.length > 1) continue;
+      expect(matches.map(({ start, end }) => snippet.slice(start, end).toLowerCase())).toEqual(
+        marks.map((mark) => mark.toLowerCase()),
+      );
+    }
+  });
+
+  it('T6 the same words are indexed in a database of every locale', async () => {
+    const UTF8 = ['en_US.utf8', 'en_US.UTF-8', 'C.utf8', 'C.UTF-8'];
+    const functions = await rows(
+      fresh,
+      `SELECT pg_get_functiondef(oid) AS sql FROM pg_proc
+        WHERE proname IN ('user_word', 'folded_text', 'word_pattern', 'words_in', 'plain_words', 'words_of', 'search_language')
+          AND pronamespace = current_schema()::regnamespace`,
+    );
+    const wordsIn = async (database: pg.Pool) =>
+      rows(database, 'SELECT words_of($2, text)::text AS words FROM unnest($1::text[]) AS text', [
+        Object.values(TEXTS).map((text) => text.normalize('NFC')),
+        'ada',
+      ]);
+    const expected = await wordsIn(fresh);
+    const known = await rows(
+      fresh,
+      `SELECT collname FROM pg_collation WHERE collprovider = 'c' AND collname = ANY ($1)`,
+      [UTF8],
+    );
+    const locales = ['C', ...known.map((row) => String(row['collname']))];
+    expect(locales.length).toBeGreaterThan(1);
+    for (const [n, locale] of locales.entries()) {
+      const name = `${String((await rows(fresh, 'SELECT current_database() AS name'))[0]!['name'])}_${n}`;
+      await fresh.query(`CREATE DATABASE ${name} TEMPLATE template0 LOCALE_PROVIDER libc LOCALE '${locale}'`);
+      const url = new URL(fresh.options.connectionString!);
+      url.pathname = name;
+      const other = patientPool(url.href, { max: 1 });
+      try {
+        await other.query(`SET check_function_bodies = off; CREATE TABLE search_index (language text);
+          INSERT INTO search_index VALUES ('simple'); ${functions.map((row) => String(row['sql'])).join(';')}`);
+        expect({ locale, words: await wordsIn(other) }).toEqual({ locale, words: expected });
+      } finally {
+        await other.end();
+        await fresh.query(`DROP DATABASE ${name} WITH (FORCE)`);
+      }
+    }
+  });
+});
+
+describe('the language of the search', () => {
+  const found = async (database: pg.Pool, query: string) =>
+    (await searchMessages(database, 'ada', query, 20)).map((hit) => hit.message_id).toSorted();
+
+  it('T6 words match in their other forms in a language with stemming; old messages are indexed again, in batches', async () => {
+    const fresh = await freshRows();
+    const session = await conversation(fresh, ...Array.from({ length: 9 }, (_, n) => `filler${n}`));
+    await said(session, 'three', 'three otters were swimming', 'yes');
+    await batchesOf(fresh, 100);
+    expect(await found(fresh, 'swim')).toEqual([]);
+    expect(await applySearchLanguage(fresh, 'english')).toBeNull();
+    expect(await applySearchLanguage(fresh, 'english')).toBeNull();
+    await said(session, 'one', 'an otter swims', 'yes');
+    expect(await found(fresh, 'swim')).toEqual(['one']);
+    const sizes = await batchesOf(fresh, 7);
+    expect(Math.max(...sizes)).toBeLessThanOrEqual(8);
+    expect(sizes.reduce((sum, size) => sum + size, 0)).toBe(22);
+    expect(await found(fresh, 'swim')).toEqual(['one', 'three']);
+    const [hit] = await searchMessages(fresh, 'ada', 'three swam or "otter were swim"', 20);
+    expect(hit!.matches.map(({ start, end }) => hit!.snippet.slice(start, end))).toEqual([
+      'three',
+      'otters were swimming',
+    ]);
+    expect(await found(fresh, '我')).toEqual([]);
+    expect(await found(fresh, 'the')).toEqual([]);
+    await applySearchLanguage(fresh, 'simple');
+    await batchesOf(fresh, 7);
+    expect(await found(fresh, 'swim')).toEqual([]);
+    expect(await found(fresh, 'swims')).toEqual(['one']);
+  });
+
+  it('T6 one that Postgres does not have changes nothing, and those that it has are named', async () => {
+    const fresh = await freshRows();
+    for (const language of ['klingon', 'pg_catalog.simple', "'"]) {
+      expect(await applySearchLanguage(fresh, language)).toEqual(
+        expect.arrayContaining(['simple', 'english', 'german']),
+      );
+    }
+    expect(await rows(fresh, 'SELECT language, again_session FROM search_index')).toEqual([
+      { language: 'simple', again_session: null },
+    ]);
+  });
+
+  it('T6 what an earlier version has indexed is indexed again, and only by one indexer at a time', async () => {
+    const fresh = await freshRows();
+    const session = await Session.at('chatting', fresh);
+    await said(session, 'first', 'see store/search.ts', '我喜欢猫咪');
+    await batchesOf(fresh, 100);
+    await fresh.query(`UPDATE message_search SET words = array_to_tsvector(ARRAY[user_word('ada')]);
+      UPDATE search_index SET again_session = '', again_message = ''`);
+    expect(await found(fresh, '猫咪')).toEqual([]);
+    const holder = await fresh.connect();
+    try {
+      await holder.query('BEGIN');
+      await holder.query('SELECT index_messages(NULL, 1)');
+      expect(await indexMessages(fresh, 100)).toBe(0);
+    } finally {
+      await holder.query('COMMIT');
+      holder.release();
+    }
+    expect(await batchesOf(fresh, 2)).toEqual([1]);
+    expect(await found(fresh, '猫咪 or search.ts')).toHaveLength(2);
+  });
+
+  it('T6 a change waits for those who index in the other language, so that none of their messages is left out', async () => {
+    const fresh = await freshRows();
+    await said(await Session.at('chatting', fresh), 'walkers', 'they walked', 'yes');
+    const indexer = await fresh.connect();
+    try {
+      await indexer.query('BEGIN');
+      await indexer.query('SELECT index_messages(NULL, 100)');
+      const changed = applySearchLanguage(fresh, 'english');
+      await untilBlocked(fresh);
+      await indexer.query('COMMIT');
+      await changed;
+    } finally {
+      indexer.release();
+    }
+    await batchesOf(fresh, 100);
+    expect(await found(fresh, 'walk')).toEqual(['walkers']);
   });
 });
