@@ -116,7 +116,7 @@ describe('sessions', () => {
     });
   });
 
-  it('T8 are listed newest first, by project, agent and parent, in pages', async () => {
+  it('T8 are listed newest first, by project and agent, in pages', async () => {
     const caller = host.as('lister');
     const ids: string[] = [];
     for (const project_id of ['one', 'two', 'one']) {
@@ -133,6 +133,35 @@ describe('sessions', () => {
     expect(await listed('?limit=2')).toEqual([ids.slice(0, 2), ids[1]]);
     expect(await listed(`?limit=2&after=${ids[1]}`)).toEqual([ids.slice(2), null]);
     expect(await listed('?limit=5000')).toEqual([ids, null]);
+  });
+
+  it('T8 pages lose and repeat nothing while sessions arrive, are archived or erased, also those of a parent', async () => {
+    const caller = host.as('pager');
+    const parent = await openSession(caller);
+    const child = async () => {
+      const id = await openSession(caller);
+      await db.query('UPDATE chat_sessions SET parent_id = $2, depth = 1 WHERE session_id = $1', [id, parent]);
+      return id;
+    };
+    for (const [query, open] of [
+      ['', () => openSession(caller)],
+      [`parent=${parent}&`, child],
+    ] as const) {
+      const there: string[] = query === '' ? [parent] : [];
+      for (let n = there.length; n < 7; n += 1) there.unshift(await open());
+      const seen: string[] = [];
+      for (let after: string | null = ''; after !== null;) {
+        const page: Listed = (await caller.get(`/api/sessions?${query}limit=2${after && `&after=${after}`}`))
+          .body as Listed;
+        seen.push(...page.items.map((item) => item.session.session_id));
+        after = page.next;
+        await open();
+        // The cursor itself may go.
+        if (seen.length === 4)
+          await db.query('UPDATE chat_sessions SET archived_at = now() WHERE session_id = $1', [after]);
+      }
+      expect(seen).toEqual(there);
+    }
   });
 
   it('T8 archived ones are listed only on request', async () => {
