@@ -207,6 +207,20 @@ describe('the search', () => {
     await tab.row('cake').waitFor();
   });
 
+  it('H8 T6 marks the messages that the conversation does not show any more', async () => {
+    const tab = await site.visit();
+    await said(tab, 'gooseberries');
+    await said(tab, 'medlars');
+    await tab.button('Go back here').last().click();
+    await tab.page.getByText('Heard: medlars').waitFor({ state: 'detached' });
+    await search(tab).fill('gooseberries or medlars');
+    const hits = tab.sessions.getByRole('list', { name: 'Messages' }).getByRole('listitem');
+    await expect.poll(() => hits.count(), WAIT).toBe(4);
+    const hidden = hits.filter({ hasText: 'Hidden or summarized' });
+    expect(await hidden.locator('mark').allInnerTexts()).toEqual(['medlars']);
+    await tab.expectAccessible();
+  });
+
   it('H8 that fails says why, and is repeated on request', async () => {
     const tab = await site.visit({ allowedErrors: /status of 503/ });
     await said(tab, 'plum');

@@ -69,6 +69,7 @@ function Hit({ found: { session, hit } }: { found: Found }) {
       <div className="session hit">
         <SessionLink session={session}>
           <span className="name">{nameOf(session)}</span>
+          {hit.hidden && <span className="hidden-hit">Hidden or summarized</span>}
           <span className="snippet">{marked(hit)}</span>
         </SessionLink>
       </div>
