@@ -182,6 +182,55 @@ describe('queued messages', () => {
     await tab.idle();
     expect(await answerTexts(tab)).toEqual(['Hm']);
   });
+
+  it('W7 is not taken into the input field if its answer begins first', async () => {
+    const [first, begun] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()];
+    script(async function* (request) {
+      const text = lastUserText(request);
+      if (text === 'one') yield say('Hm');
+      if (text === 'one') await first.promise;
+      yield say(`re: ${text}`);
+    });
+    const tab = await site.visit({ allowedErrors: /status of 409/ });
+    await tab.page.route(/\/messages\/[^/]+$/, async (route) => {
+      await begun.promise;
+      await route.continue();
+    });
+    await tab.send('one');
+    await tab.answers.getByText('Hm').waitFor();
+    await tab.send('two');
+    await tab.page.getByText('Queued').waitFor();
+    await tab.button('Edit waiting message').click();
+    expect(await tab.page.getByLabel('Message', { exact: true }).inputValue()).toBe('');
+    first.resolve();
+    await tab.answers.getByText('re: two').waitFor();
+    begun.resolve();
+    await tab.page.getByText('It is already being answered').waitFor();
+    expect(await tab.page.getByLabel('Message', { exact: true }).inputValue()).toBe('');
+  });
+
+  it('W7 is taken into the input field once, also if the response to that is lost', async () => {
+    script(() => [say('Hm'), hang()]);
+    const tab = await site.visit({ allowedErrors: /ERR_FAILED/ });
+    let asked = 0;
+    await tab.page.route(/\/messages\/[^/]+$/, async (route) => {
+      asked += 1;
+      if (asked > 1) return route.continue();
+      await route.fetch();
+      return route.abort();
+    });
+    await tab.send('one');
+    await tab.answers.getByText('Hm').waitFor();
+    await tab.send('two');
+    await tab.page.getByText('Queued').waitFor();
+    await tab.button('Edit waiting message').click();
+    const field = tab.page.getByLabel('Message', { exact: true });
+    await expect.poll(() => field.inputValue(), WAIT).toBe('two');
+    expect(asked).toBe(2);
+    expect(await tab.page.getByText('Queued').count()).toBe(0);
+    await tab.button('Stop').click();
+    await tab.idle();
+  });
 });
 
 describe('the status and errors', () => {

@@ -54,9 +54,8 @@ export function Conversation(props: { session: TabSession; view: View; isBeside?
     },
     [putIn, focusOn],
   );
-  const edit = (waiting: Waiting) => {
-    void session.takeBack(waiting);
-    putBack(waiting.message);
+  const edit = async (waiting: Waiting) => {
+    if (await session.takeBack(waiting)) putBack(waiting.message);
   };
   const send = (text: string) => {
     session.send(text);
@@ -84,7 +83,7 @@ export function Conversation(props: { session: TabSession; view: View; isBeside?
         <WaitingList
           waiting={view.waiting}
           isPaused={view.status.state === 'error'}
-          onEdit={edit}
+          onEdit={(waiting) => void edit(waiting)}
           onTakeBack={(waiting) => void session.takeBack(waiting)}
         />
       </Region>

@@ -13,7 +13,7 @@ import {
   type PageMessage,
 } from '../api/api.ts';
 import { followSession } from '../api/feed.ts';
-import { wordsOf } from '../api/problem.ts';
+import { isRefusal, wordsOf } from '../api/problem.ts';
 import { Store } from '../lib/store.ts';
 import { isInFlight, isQueued, isUnsent, messageToStop, type Waiting } from '../transcript/transcript.ts';
 import { ChatSync } from './chat-sync.ts';
@@ -61,6 +61,8 @@ export class TabSession {
   /** Since the tab was hidden, no turn was found in flight. */
   private isKnownIdle = false;
   private isReadingEarlier = false;
+  /** Ids of messages. */
+  private readonly takingBack = new Set<string>();
   /** A list to choose from could not be read. */
   private lacksChoices = false;
   /** What the server could not do for the moment. */
@@ -197,14 +199,31 @@ export class TabSession {
     return this.api.revoke(ruleId);
   }
 
-  /** Takes back a waiting message. */
-  async takeBack(entry: Waiting): Promise<void> {
+  /** Takes back a waiting message. False: it is being answered, and the page says so, or is being taken back already. */
+  async takeBack(entry: Waiting): Promise<boolean> {
     const { id } = entry.message;
-    if (!isQueued(entry)) return this.outbox.remove(id);
-    await this.attempt(async () => {
-      await this.api.cancelQueued(id);
-      this.outbox.remove(id);
-    });
+    if (this.takingBack.has(id)) return false;
+    this.takingBack.add(id);
+    const isTaken = !isQueued(entry) || (await this.isCancelled(id));
+    this.takingBack.delete(id);
+    if (isTaken) this.outbox.remove(id);
+    return isTaken;
+  }
+
+  /** Takes a message out of the server's queue, and asks again until the server has answered. */
+  private async isCancelled(id: string): Promise<boolean> {
+    for (;;) {
+      let failure: unknown;
+      await this.attempt(async () => {
+        await this.api.cancelQueued(id).catch((error: unknown) => {
+          failure = error;
+          throw error;
+        });
+      });
+      if (failure === undefined) return true;
+      if (isRefusal(failure) || this.closing.signal.aborted) return false;
+      await new Promise((resolve) => setTimeout(resolve, RETRY_MS));
+    }
   }
 
   /** Loads the page of messages before those shown. */
