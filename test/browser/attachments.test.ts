@@ -41,6 +41,35 @@ async function give(tab: Tab, kind: 'drop' | 'paste', name: string): Promise<voi
   );
 }
 
+it('T10 H8 what is copied from a document or spreadsheet is pasted as text, and a copied picture or file is attached', async () => {
+  const tab = await site.visit();
+  await tab.page.context().grantPermissions(['clipboard-read', 'clipboard-write']);
+  const field = tab.page.getByLabel('Message', { exact: true });
+  const copy = (text: string | null) =>
+    tab.page.evaluate(
+      async ([words, pixel]) => {
+        const bytes = Uint8Array.from(atob(pixel), (character) => character.codePointAt(0)!);
+        const content = {
+          'image/png': new Blob([bytes], { type: 'image/png' }),
+          ...(words !== null && { 'text/plain': new Blob([words], { type: 'text/plain' }) }),
+        };
+        await navigator.clipboard.write([new ClipboardItem(content)]);
+      },
+      [text, PIXEL] as const,
+    );
+  await copy('one\ttwo');
+  await field.press('ControlOrMeta+v');
+  await expect.poll(() => field.inputValue()).toBe('one\ttwo');
+  expect(await files(tab).count()).toBe(0);
+  await copy(null);
+  await field.press('ControlOrMeta+v');
+  await eventually(async () => expect(await files(tab).count()).toBe(1));
+  await copy('image.png');
+  await field.press('ControlOrMeta+v');
+  await eventually(async () => expect(await files(tab).count()).toBe(2));
+  expect(await field.inputValue()).toBe('one\ttwo');
+});
+
 it('T10 files are picked, dropped and pasted, sent with the message, and shown, also after a reload', async () => {
   const tab = await site.visit();
   await pick(tab, dot);

@@ -42,8 +42,22 @@ function takeDropsAndPastes(uploads: Uploads): () => void {
   const allow = (event: DragEvent) => event.dataTransfer?.types.includes('Files') && event.preventDefault();
   window.addEventListener('dragover', allow, { signal });
   window.addEventListener('drop', (event) => take(event, event.dataTransfer), { signal });
-  window.addEventListener('paste', (event) => take(event, event.clipboardData), { signal });
+  const onPaste = (event: ClipboardEvent) => {
+    if (!isTextFor(event)) take(event, event.clipboardData);
+  };
+  window.addEventListener('paste', onPaste, { signal });
   return () => ending.abort();
+}
+
+/**
+ * Whether a field takes the pasted text: what is copied from a document or a spreadsheet comes with a picture of itself. A file that
+ * is copied comes with its name or path as text.
+ */
+function isTextFor({ target, clipboardData }: ClipboardEvent): boolean {
+  if (!clipboardData || !(target instanceof Element) || !target.closest('input, textarea')) return false;
+  const names = Array.from(clipboardData.files, ({ name }) => name);
+  const lines = clipboardData.getData('text/plain').split(/[\r\n]+/);
+  return lines.some((line) => line !== '' && !names.some((name) => line === name || line.endsWith(`/${name}`)));
 }
 
 /** The files of the next message. */
