@@ -67,3 +67,32 @@ it('H8 in a long conversation no click is lost: not when earlier messages arrive
   await mouse.up();
   await field.waitFor();
 });
+
+it('H8 T6 a search result leads to its message, however early it is, and again after the user has scrolled away', async () => {
+  const { tab, main } = await longPast(site, 150);
+  const { page } = tab;
+  const id = page.url().split('/').at(-1)!;
+  await site.runtime.db.query('SELECT queue_search($1, 0, 1000000000)', [id]);
+  await eventually(async () => expect((await site.runtime.db.query('SELECT FROM search_queue')).rowCount).toBe(0));
+  const results = page.getByRole('list', { name: 'Messages' }).getByRole('link');
+  const shown = page.locator('[data-message=u12]');
+  const isVisible = async () => {
+    const [message, outer] = [await shown.boundingBox(), await main.boundingBox()];
+    return (
+      message !== null && outer !== null && message.y >= outer.y && message.y + message.height <= outer.y + outer.height
+    );
+  };
+  await tab.button('New chat').click();
+  await page.getByRole('searchbox', { name: 'Search sessions' }).fill('"user number 12"');
+  await eventually(async () => expect(await results.count()).toBe(1));
+  await results.click();
+  await expect.poll(isVisible, WAIT).toBe(true);
+  expect(await shown.getAttribute('data-linked')).toBe('true');
+  expect(page.url()).toContain(`/s/${id}#u12`);
+  await tab.button('Jump to the latest').click();
+  await expect.poll(isVisible, WAIT).toBe(false);
+  await results.click();
+  await expect.poll(isVisible, WAIT).toBe(true);
+  await page.reload();
+  await expect.poll(isVisible, WAIT).toBe(true);
+});

@@ -13,6 +13,7 @@ import { countToolsEnded, filesOf, heldCall, isInFlight, messageText, type Waiti
 import { Messages } from './messages.tsx';
 import { StatusLine } from './status-line.tsx';
 import { statusWords } from './status-words.ts';
+import { useLinkedMessage } from './use-linked-message.ts';
 import { WaitingList } from './waiting-list.tsx';
 
 /** Minimum interval between redraws of a streaming answer; faster ones would not be noticed. */
@@ -30,7 +31,8 @@ export function Conversation(props: { session: TabSession; view: View; isBeside?
   const held = isStreaming ? undefined : heldCall(messages, view.status);
   const { questions = [] } = view.status;
   useTitle(!isBeside && (held?.by === 'user' || questions.some((asked) => asked.for === 'approval')));
-  const { ref: main, isAtEnd, toEnd } = useStickToEnd<HTMLDivElement>(() => void session.showEarlier());
+  const { ref: main, isAtEnd, toEnd, leaveEnd } = useStickToEnd<HTMLDivElement>(() => void session.showEarlier());
+  const linked = useLinkedMessage(isBeside ? undefined : session, { main, leaveEnd });
 
   // A page has one main part.
   const [Region, name] = isBeside ? (['div', 'Messages beside'] as const) : (['main', 'Conversation'] as const);
@@ -75,6 +77,7 @@ export function Conversation(props: { session: TabSession; view: View; isBeside?
           isBeside={isBeside}
           held={held}
           scrolled={main}
+          linked={linked}
           onGoneBack={goneBack}
           onUndone={takeOut}
           onChooseModel={() => focusOn('.picker select')}

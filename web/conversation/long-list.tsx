@@ -12,12 +12,12 @@ interface Props {
   /** What scrolls. */
   scrolled: RefObject<HTMLElement | null>;
   itemOf: (item: Placed) => ReactElement;
-  /** Id of the message that is being changed: it is always there, too, with what was typed. */
-  editing: string | undefined;
+  /** Ids of messages that are always there, too: what is being changed, with what was typed. */
+  kept: readonly (string | undefined)[];
 }
 
 /** Of a long conversation the messages around the visible part, the newest ones, and the one that has the focus. */
-export function LongList({ items, scrolled, itemOf, editing }: Props) {
+export function LongList({ items, scrolled, itemOf, kept }: Props) {
   const place = useRef<HTMLDivElement>(null);
   const [margin, setMargin] = useState(0);
   const [focused, setFocused] = useState<string>();
@@ -32,7 +32,7 @@ export function LongList({ items, scrolled, itemOf, editing }: Props) {
     setMargin(place.current.getBoundingClientRect().top - outer.getBoundingClientRect().top + outer.scrollTop);
   }, [scrolled, first]);
   const isKept = ({ message: { id } }: Placed, index: number) =>
-    index >= items.length - NEWEST || id === focused || id === editing;
+    index >= items.length - NEWEST || id === focused || kept.includes(id);
   return (
     <div ref={place} onFocus={({ target }) => setFocused(target.closest<HTMLElement>('.turn')?.dataset['message'])}>
       <Virtualizer

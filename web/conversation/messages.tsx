@@ -21,6 +21,8 @@ interface Props {
   held: HeldCall | undefined;
   /** What scrolls. */
   scrolled: RefObject<HTMLElement | null>;
+  /** Id of the message that the page's URL names. */
+  linked: string | undefined;
   /** A message was gone back to: what can be changed and sent in its place. */
   onGoneBack: (message: UIMessage) => void;
   onUndone: () => void;
@@ -30,14 +32,19 @@ interface Props {
 
 /** The messages of a conversation whose turns have begun, with their turns' ends. */
 export function Messages(props: Props) {
-  const { session, view, messages, isStreaming, isWorking, isBeside, scrolled } = props;
+  const { session, view, messages, isStreaming, isWorking, isBeside, scrolled, linked } = props;
   const [editing, setEditing] = useState<Editing>();
   const onEdit = useCallback<OnEdit>((id, change) => setEditing(id === undefined ? undefined : { id, change }), []);
   // A conversation that is longer than a page of messages; one that becomes so is not drawn anew.
   const [isLong] = useState(view.earlier !== null);
   const shown = messages.filter((message) => hasContent(message));
   const turnOf = (each: Placed): ReactElement => (
-    <div className="turn" key={each.message.id} data-message={each.message.id}>
+    <div
+      className="turn"
+      key={each.message.id}
+      data-message={each.message.id}
+      data-linked={each.message.id === linked || undefined}
+    >
       <TurnMessage
         placed={each}
         {...props}
@@ -64,7 +71,7 @@ export function Messages(props: Props) {
       <div role="log" aria-live="polite" aria-busy={isStreaming} aria-label="Messages">
         {shown.length === 0 && !isWorking && !view.isChild && <Welcome onPick={(text) => session.send(text)} />}
         {isLong ? (
-          <LongList items={all} scrolled={scrolled} itemOf={turnOf} editing={editing?.id} />
+          <LongList items={all} scrolled={scrolled} itemOf={turnOf} kept={[editing?.id, linked]} />
         ) : (
           all.map((each) => turnOf(each))
         )}

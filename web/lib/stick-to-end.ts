@@ -11,6 +11,8 @@ export interface Scrolled<T extends HTMLElement> {
   isAtEnd: boolean;
   /** Scrolls to the end, and stays there. */
   toEnd: () => void;
+  /** Stays where it is, although it grows. */
+  leaveEnd: () => void;
 }
 
 /**
@@ -28,6 +30,7 @@ export function useStickToEnd<T extends HTMLElement>(onNearStart: () => void): S
     setAtEnd(true);
     ref.current?.scrollTo({ top: ref.current.scrollHeight });
   }, []);
+  const leaveEnd = useCallback(() => void (sticks.current = false), []);
   useEffect(() => {
     const element = ref.current;
     if (!element) return undefined;
@@ -64,5 +67,5 @@ export function useStickToEnd<T extends HTMLElement>(onNearStart: () => void): S
       element.removeEventListener('wheel', onWheel);
     };
   }, []);
-  return { ref, isAtEnd, toEnd };
+  return { ref, isAtEnd, toEnd, leaveEnd };
 }

@@ -35,6 +35,13 @@ export class Place {
     void this.showAgain();
   }
 
+  /** Shows a part of what is shown: `path` is the present one with the fragment of the part. */
+  point(path: string): void {
+    history.replaceState(null, '', path);
+    // Also if the user has scrolled away from it.
+    window.dispatchEvent(new HashChangeEvent('hashchange'));
+  }
+
   /** Whether the page shows a session, under its id or its alias. */
   isAt({ session_id, alias }: Pick<OpenSession, 'session_id' | 'alias'>): boolean {
     const shown = this.view.get().columns?.own.id;

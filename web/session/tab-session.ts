@@ -240,6 +240,18 @@ export class TabSession {
     this.isReadingEarlier = false;
   }
 
+  /** Loads earlier messages until one of them is there. False: it is none of those that are shown, or could not be read. */
+  async showBackTo(messageId: string, signal: AbortSignal): Promise<boolean> {
+    const isThere = () => this.chat.messages.some(({ id }) => id === messageId);
+    for (let read: string | null = ''; !isThere();) {
+      const { earlier } = this.view.get();
+      if (earlier === null || earlier === read || signal.aborted) return false;
+      read = earlier;
+      await this.showEarlier();
+    }
+    return true;
+  }
+
   /** As `readSummarized`. */
   summarized(summaryId: string, onRead: (read: number) => void): Promise<UIMessage[]> {
     return readSummarized(this.api, summaryId, onRead, this.closing.signal);

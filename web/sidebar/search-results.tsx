@@ -67,7 +67,7 @@ function Hit({ found: { session, hit } }: { found: Found }) {
   return (
     <li>
       <div className="session hit">
-        <SessionLink session={session}>
+        <SessionLink session={session} messageId={hit.hidden ? undefined : hit.message_id}>
           <span className="name">{nameOf(session)}</span>
           {hit.hidden && <span className="hidden-hit">Hidden or summarized</span>}
           <span className="snippet">{marked(hit)}</span>

@@ -55,15 +55,17 @@ export function SessionRow({ session, children }: { session: OpenSession; childr
   );
 }
 
-/** A link that shows a session in this tab; with a key pressed, the browser opens another one as always. */
-export function SessionLink({ session, children }: { session: OpenSession; children: ReactNode }) {
+/** A link that shows a session in this tab, at a message of it if given; with a key pressed, the browser opens another tab as always. */
+export function SessionLink(props: { session: OpenSession; messageId?: string | undefined; children: ReactNode }) {
+  const { session, messageId, children } = props;
   const { place, onChosen } = useContext(InSidebar);
-  const address = place.addressOf(session);
+  const address = place.addressOf(session) + (messageId === undefined ? '' : `#${encodeURIComponent(messageId)}`);
   const onClick = (event: MouseEvent) => {
     if (event.button !== 0 || event.metaKey || event.ctrlKey || event.shiftKey || event.altKey) return;
     event.preventDefault();
     onChosen();
     if (!place.isAt(session)) place.go(address);
+    else if (messageId !== undefined) place.point(address);
   };
   return (
     <a href={address} aria-current={place.isAt(session) ? 'page' : undefined} onClick={onClick}>
