@@ -22,12 +22,20 @@ export function isTextType(mediaType: string): boolean {
 }
 
 const MAX_FILENAME = 256;
+/** Control characters, line separators, and what turns the direction of a text. */
+const HIDDEN = /[\p{Cc}\u061C\u200E\u200F\u2028-\u202E\u2066-\u2069]/gu;
+const HIGH_AT_END = /[\uD800-\uDBFF]$/;
+
+/** A file's name without what is not seen of it, but makes it look like another one: `photo<U+202E>gnp.exe` looks like a picture's. */
+export function plainName(filename: string): string {
+  return filename.replaceAll(HIDDEN, '');
+}
 
 /** The name that an attachment keeps of a file's; null: it has none. */
 export function keptName(filename: string | undefined): string | null {
   // Browsers of old send whole paths.
-  const [name = ''] = cleanText(filename ?? '')
+  const [name = ''] = cleanText(plainName(filename ?? ''))
     .split(/[/\\]/)
     .slice(-1);
-  return name.trim().slice(0, MAX_FILENAME) || null;
+  return name.trim().slice(0, MAX_FILENAME).replace(HIGH_AT_END, '') || null;
 }

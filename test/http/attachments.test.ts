@@ -171,6 +171,15 @@ describe('an upload', () => {
     });
   });
 
+  it('T10 has a name that looks like what it is, also in a message', async () => {
+    const session = await opened();
+    const { body } = await upload(session, PNG, 'image/png', 'photo\u202Egnp.exe\n');
+    expect(body['filename']).toBe('photognp.exe');
+    await send(session, 'look', { ...body, as: '\u202Egnp.exe\r\n' });
+    const { items } = (await ada.get(`/api/sessions/${session}/messages`)).body as { items: UIMessage[] };
+    expect(items[0]!.parts[1]).toMatchObject({ filename: 'gnp.exe' });
+  });
+
   it('T10 to an alias without a session opens one', async () => {
     const alias = newId('msg');
     expect((await upload(alias, PNG, 'image/png')).status).toBe(201);
