@@ -10,6 +10,7 @@ import { limitFailure } from '../agent/step/limits.ts';
 import type { CompactArgs, CompactOutcome } from '../domain/activities.ts';
 import { type CompactionPlan, planCompaction } from '../domain/compaction-plan.ts';
 import { type CompactionSettings, shownSummary, summaryOf, usableTokens } from '../domain/compaction.ts';
+import { ContentUnavailableError } from '../domain/content-unavailable-error.ts';
 import { PerdureError } from '../domain/errors.ts';
 import { newId } from '../domain/ids.ts';
 import { planPrune } from '../domain/plan-prune.ts';
@@ -125,7 +126,20 @@ class Compaction {
     stop.limitTo(limitsOf(prepared.agent).wall_clock_ms - this.claimed.elapsed_ms);
     if (this.args.reason === 'prune') return this.pruneOnly(prepared);
     const reading = { context, sessionId: this.args.session_id, signal: stop.signal };
-    return this.compact({ ...prepared, messages: await withAttachments(reading, prepared.messages) });
+    try {
+      prepared.messages = await withAttachments(reading, prepared.messages);
+    } catch (error) {
+      if (!(error instanceof ContentUnavailableError)) throw error;
+      return this.withoutAttachments(error);
+    }
+    return this.compact(prepared);
+  }
+
+  /** A turn waits for the store of attachments, as its steps do, within its time limit; a run by hand ends. */
+  private async withoutAttachments(error: ContentUnavailableError): Promise<CompactOutcome> {
+    if (this.isByHand || error.isRefused) return this.notMade(notCompacted(error.message), undefined);
+    const type = 'AttachmentsUnavailable';
+    throw ApplicationFailure.create({ message: type, type, cause: error, nonRetryable: false });
   }
 
   private prepare(messages: UIMessage[]): Prepared | RunFailure {

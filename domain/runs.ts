@@ -34,6 +34,7 @@ export const RUN_ERROR_CODES = [
   'AgentNotConfigured',
   'WorkspaceNotUsable',
   'StateNotSet',
+  'AttachmentsUnavailable',
   'Internal',
 ] as const;
 export type RunErrorCode = (typeof RUN_ERROR_CODES)[number];

@@ -3,6 +3,7 @@ import { keptName } from '../domain/attachments.ts';
 import { newId } from '../domain/ids.ts';
 import { type Contents, placeOfContent } from './contents.ts';
 import { call, type Db, many, maybe } from './db.ts';
+import type { WholeContent } from './s3.ts';
 
 const attachmentRow = z.object({
   attachment_id: z.string(),
@@ -38,15 +39,10 @@ export function attach(
 }
 
 /** A file that was received whole. */
-export interface WholeFile {
-  /** SHA-256 of the bytes, in hex. */
-  digest: string;
-  /** In bytes. */
-  size: number;
+export interface WholeFile extends WholeContent {
   /** One that sessions keep. */
   mediaType: string;
   filename: string | undefined;
-  bytes: () => AsyncIterable<Uint8Array>;
 }
 
 /**
@@ -61,7 +57,7 @@ export async function attachFile(
   const known = await attachmentWithDigest(db, sessionId, digest);
   if (known) return known;
   const row = { attachment_id: newId('att'), content_id: newId('att'), digest, size, media_type };
-  await put(row.content_id, bytes());
+  await put(row.content_id, { digest, size, bytes });
   return attach(db, sessionId, { ...row, filename: keptName(filename) });
 }
 

@@ -1,11 +1,13 @@
 import { z } from 'zod';
+import { PerdureError } from '../domain/errors.ts';
 import { call, column, type Db } from './db.ts';
-import { S3Bucket, type S3Options } from './s3.ts';
+import { S3Bucket, type S3Options, type WholeContent } from './s3.ts';
 
 /** Where the bytes of attachments are. */
 interface Place {
-  put(contentId: string, bytes: AsyncIterable<Uint8Array>): Promise<void>;
-  get(contentId: string, signal?: AbortSignal): AsyncIterable<Uint8Array>;
+  put(contentId: string, content: WholeContent): Promise<void>;
+  /** Undefined: it has no such content. */
+  open(contentId: string, signal?: AbortSignal): Promise<AsyncIterable<Uint8Array> | undefined>;
   remove(contentId: string): Promise<void>;
 }
 
@@ -26,22 +28,34 @@ const CHUNK_BYTES = 512 * 1024;
 export class Contents {
   private readonly db: Db;
   private readonly places: Partial<Record<PlaceName, Place>>;
+  /** Where new ones are stored. */
+  readonly place: PlaceName;
 
   constructor(db: Db, s3?: S3Options) {
     this.db = db;
     this.places = { postgres: new Chunks(db), ...(s3 && { s3: new S3Bucket(s3) }) };
+    this.place = s3 ? 's3' : 'postgres';
   }
 
-  /** Stores a content. Until it is attached, it is unused: if this process dies, a worker deletes it after an hour. */
-  async put(contentId: string, bytes: AsyncIterable<Uint8Array>): Promise<void> {
-    const place: PlaceName = this.places.s3 ? 's3' : 'postgres';
+  /**
+   * Stores a content. Until it is attached, it is unused: if this process dies, a worker deletes it after an hour.
+   * @throws {ContentUnavailableError} the bucket does not take it
+   */
+  async put(contentId: string, content: WholeContent): Promise<void> {
+    const { place } = this;
     await this.db.query('INSERT INTO attachment_contents (content_id, place) VALUES ($1, $2)', [contentId, place]);
-    await this.placeOf(place).put(contentId, bytes);
+    await this.placeOf(place).put(contentId, content);
   }
 
-  /** @throws {Error} if the content is in a bucket and none is configured, or the bucket cannot be read */
-  async *get({ content_id, place }: StoredContent, signal?: AbortSignal): AsyncGenerator<Uint8Array> {
-    yield* this.placeOf(place).get(content_id, signal);
+  /**
+   * The bytes of a content, once the first ones are there. They must be read, or returned.
+   * @throws {LostContentError} they are no longer stored, or in a bucket that is not configured
+   * @throws {ContentUnavailableError} the bucket cannot be read now; so does reading them
+   */
+  async open({ content_id, place }: StoredContent, signal?: AbortSignal): Promise<AsyncIterable<Uint8Array>> {
+    const bytes = await this.places[place]?.open(content_id, signal);
+    if (bytes === undefined) throw new LostContentError(content_id, place);
+    return bytes;
   }
 
   /**
@@ -72,6 +86,15 @@ export class Contents {
   }
 }
 
+/** A content is no longer where it was stored. */
+export class LostContentError extends PerdureError {
+  constructor(contentId: string, place: PlaceName) {
+    super('AttachmentNotFound', 'the bytes of this attachment are no longer stored', {
+      cause: new Error(`${contentId} is not in ${place === 's3' ? 'the bucket of PERDURE_S3_URL' : 'Postgres'}`),
+    });
+  }
+}
+
 /** The bytes in rows of Postgres. */
 class Chunks implements Place {
   private readonly db: Db;
@@ -80,42 +103,54 @@ class Chunks implements Place {
     this.db = db;
   }
 
-  async put(contentId: string, bytes: AsyncIterable<Uint8Array>): Promise<void> {
+  async put(contentId: string, { bytes }: WholeContent): Promise<void> {
     let n = 0;
-    for await (const chunk of inChunks(bytes)) {
+    for await (const chunk of inChunks(bytes())) {
       const values = [contentId, n, chunk];
       await this.db.query('INSERT INTO attachment_chunks (content_id, n, bytes) VALUES ($1, $2, $3)', values);
       n += 1;
     }
   }
 
-  async *get(contentId: string, signal?: AbortSignal): AsyncGenerator<Uint8Array> {
-    for (let n = 0; ; n += 1) {
+  async open(contentId: string, signal?: AbortSignal): Promise<AsyncIterable<Uint8Array> | undefined> {
+    const read = async (n: number) => {
       signal?.throwIfAborted();
       const sql = 'SELECT bytes FROM attachment_chunks WHERE content_id = $1 AND n = $2';
       const [chunk] = await column(this.db, z.instanceof(Uint8Array), sql, [contentId, n]);
-      if (chunk === undefined) return;
-      yield chunk;
-    }
+      return chunk;
+    };
+    const first = await read(0);
+    return first && chunksFrom(first, read);
   }
 
   /** Deleted with its other rows. */
   async remove(): Promise<void> {}
 }
 
-/** The same bytes in pieces of equal length, but for the last one. */
+async function* chunksFrom(
+  first: Uint8Array,
+  read: (n: number) => Promise<Uint8Array | undefined>,
+): AsyncGenerator<Uint8Array> {
+  for (let n = 0, chunk: Uint8Array | undefined = first; chunk !== undefined; chunk = await read(n)) {
+    yield chunk;
+    n += 1;
+  }
+}
+
+/** The same bytes in pieces of equal length, but for the last one. A piece is valid until the next one is asked for. */
 async function* inChunks(bytes: AsyncIterable<Uint8Array>): AsyncGenerator<Buffer> {
-  let held: Uint8Array[] = [];
+  const chunk = Buffer.alloc(CHUNK_BYTES);
   let length = 0;
   for await (const piece of bytes) {
-    held.push(piece);
-    length += piece.length;
-    if (length < CHUNK_BYTES) continue;
-    const all = Buffer.concat(held);
-    let at = 0;
-    for (; at + CHUNK_BYTES <= all.length; at += CHUNK_BYTES) yield all.subarray(at, at + CHUNK_BYTES);
-    held = [all.subarray(at)];
-    length = all.length - at;
+    for (let at = 0; at < piece.length;) {
+      const part = piece.subarray(at, at + CHUNK_BYTES - length);
+      chunk.set(part, length);
+      length += part.length;
+      at += part.length;
+      if (length < CHUNK_BYTES) continue;
+      yield chunk;
+      length = 0;
+    }
   }
-  if (length > 0) yield Buffer.concat(held);
+  if (length > 0) yield chunk.subarray(0, length);
 }

@@ -1,6 +1,7 @@
 import type { FileUIPart, UIMessage } from 'ai';
 import { attachmentOf, isTextType } from '../../domain/attachments.ts';
 import { findAttachments, type AttachmentRow, type PlacedAttachment } from '../../store/attachments.ts';
+import { LostContentError } from '../../store/contents.ts';
 import type { ActivityContext } from '../activity-context.ts';
 
 /** Most bytes of attachments in one model request; the newest ones come first. */
@@ -16,6 +17,7 @@ type Reading = { context: ActivityContext; sessionId: string; signal: AbortSigna
 /**
  * Messages with the bytes of the attachments that they refer to, as the AI SDK gives them to providers: texts as text, images
  * and PDFs as data. What no request holds any more, or is not stored, is replaced by a note.
+ * @throws {ContentUnavailableError} their store is away
  */
 export async function withAttachments(reading: Reading, messages: UIMessage[]): Promise<UIMessage[]> {
   const ids = messages.flatMap(({ parts }) => parts.flatMap((part) => attachmentOf(part) ?? []));
@@ -32,7 +34,7 @@ export async function withAttachments(reading: Reading, messages: UIMessage[]): 
     const name = (part as FileUIPart).filename ?? row?.filename ?? null;
     const content = read.get(id);
     if (row && content) return partOf({ ...row, filename: name }, content);
-    return note(name, row ? 'no longer sent' : 'no longer stored');
+    return note(name, row === undefined || content === null ? 'no longer stored' : 'no longer sent');
   };
   return messages.map((message) => ({ ...message, parts: message.parts.map(resolved) }));
 }
@@ -55,9 +57,12 @@ function newestWithin(
   return [...held];
 }
 
-/** The bytes of attachments, by their ids. */
-async function contentsOf(reading: Reading, rows: readonly PlacedAttachment[]): Promise<ReadonlyMap<string, Buffer>> {
-  const read = new Map<string, Buffer>();
+/** The bytes of attachments, by their ids; null: they are lost. */
+async function contentsOf(
+  reading: Reading,
+  rows: readonly PlacedAttachment[],
+): Promise<ReadonlyMap<string, Buffer | null>> {
+  const read = new Map<string, Buffer | null>();
   for (let at = 0; at < rows.length; at += AT_ONCE) {
     const some = rows.slice(at, at + AT_ONCE);
     await Promise.all(some.map(async (row) => read.set(row.attachment_id, await contentOf(reading, row))));
@@ -65,9 +70,16 @@ async function contentsOf(reading: Reading, rows: readonly PlacedAttachment[]): 
   return read;
 }
 
-function contentOf({ context, signal }: Reading, row: PlacedAttachment): Promise<Buffer> {
+async function contentOf({ context, sessionId, signal }: Reading, row: PlacedAttachment): Promise<Buffer | null> {
   const most = isTextType(row.media_type) ? Math.min(TEXT_BYTES, row.size) : row.size;
-  return bytesOf(context.contents.get(row, signal), most);
+  try {
+    return await bytesOf(await context.contents.open(row, signal), most);
+  } catch (err) {
+    if (!(err instanceof LostContentError)) throw err;
+    const ids = { session: sessionId, attachment: row.attachment_id };
+    context.log.warn({ err, ...ids }, 'an attachment is lost: the model is told so');
+    return null;
+  }
 }
 
 function partOf({ media_type: mediaType, filename, size }: AttachmentRow, bytes: Buffer): Part {

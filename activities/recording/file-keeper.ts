@@ -16,7 +16,7 @@ export function fileKeeper({
   contents: Contents;
   maxBytes: number;
 }): KeepFile {
-  const put: Contents['put'] = (id, bytes) => contents.put(id, bytes);
+  const put: Contents['put'] = (id, content) => contents.put(id, content);
   return async (sessionId, { bytes, mediaType: declared, name: filename }) => {
     const reader = new MediaTypeReader();
     reader.take(bytes);

@@ -1,4 +1,5 @@
 import { APICallError, LoadAPIKeyError, NoOutputGeneratedError } from 'ai';
+import { ContentUnavailableError } from '../../domain/content-unavailable-error.ts';
 import { PerdureError } from '../../domain/errors.ts';
 import type { RefusalScope } from '../../domain/refusals.ts';
 import type { RunErrorCode } from '../../domain/runs.ts';
@@ -40,8 +41,9 @@ export type ProviderFailure =
       refused?: RefusalScope;
     };
 
-type RetryableCode = 'RateLimited' | 'ProviderUnavailable' | 'NetworkError' | 'Overloaded';
-type FinalCode = Exclude<RunErrorCode, RetryableCode | 'LimitReached' | 'CompactionFailed' | 'EmptyAnswer'>;
+type ProviderCode = 'RateLimited' | 'ProviderUnavailable' | 'NetworkError' | 'Overloaded';
+type RetryableCode = ProviderCode | 'AttachmentsUnavailable';
+type FinalCode = Exclude<RunErrorCode, ProviderCode | 'LimitReached' | 'CompactionFailed' | 'EmptyAnswer'>;
 
 const MESSAGES = {
   ProviderUnauthorized:
@@ -71,6 +73,8 @@ const OWN_CODES = {
   WorkspaceNotUsable:
     'Have the message answered again once it is a folder again, or open a new session in another workspace.',
   StateNotSet: 'Set it, then have the message answered again.',
+  AttachmentsUnavailable:
+    'Have the message answered again once the settings and rights of the store of attachments are as they should be.',
 } as const;
 
 /**
@@ -84,6 +88,7 @@ const MAX_RETRY_AFTER_MS = 3_600_000;
 
 /** Classifies what `streamModelCall` or `prepare` threw. Check for aborts first. */
 export function classifyProviderError(error: unknown): ProviderFailure {
+  if (error instanceof ContentUnavailableError) return ofAttachments(error);
   if (error instanceof PerdureError) return classifyOwn(error);
   if (LoadAPIKeyError.isInstance(error)) return final('ProviderUnauthorized');
   if (error instanceof ModelSilentError) {
@@ -185,8 +190,19 @@ function ofRequest({ text, param }: Facts, status: number): ProviderFailure {
   return isOfMessages ? { ...final('ProviderRejected'), refused: 'files' } : final('ProviderRejected');
 }
 
+function ofAttachments({ message, isRefused }: ContentUnavailableError): ProviderFailure {
+  const code = 'AttachmentsUnavailable';
+  return isRefused ? classifyOwn({ code, message }) : retryable(code, message, undefined);
+}
+
 /** What went wrong, and what to do. */
-export function classifyOwn({ code, message }: PerdureError): Extract<ProviderFailure, { kind: 'final' }> {
+export function classifyOwn({
+  code,
+  message,
+}: {
+  code: string;
+  message: string;
+}): Extract<ProviderFailure, { kind: 'final' }> {
   if (!Object.hasOwn(OWN_CODES, code)) return final('Internal');
   const own = code as keyof typeof OWN_CODES;
   return { kind: 'final', code: own, message: `${message}. ${OWN_CODES[own]}` };

@@ -179,12 +179,13 @@ function endOf(
   }
   const { code, reason, refused } = failure;
   const delayMs = retryDelayMs(attempt, failure.retryAfterMs);
-  if (attempt < attempts && delayMs < stop.timeLeftMs)
+  // A provider may keep failing because of this request; the store of attachments only is away.
+  const isLast = attempt >= attempts && code !== 'AttachmentsUnavailable';
+  if (!isLast && delayMs < stop.timeLeftMs)
     return { kind: 'retry', retry: { attempt, code, reason, delayMs }, ...reported };
-  const why =
-    attempt < attempts
-      ? 'it requires a longer wait than the turn has time left'
-      : `gave up after ${attempt} ${attempt === 1 ? 'attempt' : 'attempts'}`;
+  const why = isLast
+    ? `gave up after ${attempt} ${attempt === 1 ? 'attempt' : 'attempts'}`
+    : 'it requires a longer wait than the turn has time left';
   const message = `${reason}; ${why}: send a new message later.`;
   return { kind: 'error', failure: { code, message, ...(refused && { refused }) }, ...reported };
 }

@@ -30,7 +30,7 @@ export interface Attachment {
   url: string;
 }
 
-/** An attachment with its bytes. */
+/** An attachment with its bytes, which must be read, or returned. */
 export interface AttachmentContent extends Attachment {
   content: AsyncIterable<Uint8Array>;
 }
@@ -39,7 +39,7 @@ export interface AttachmentContent extends Attachment {
 const AT_ONCE = 16;
 /** Of one user. */
 const OF_A_USER = 4;
-/** Contents that are stored at a time, so that uploads leave connections and memory for messages. */
+/** Contents that are stored in Postgres at a time, so that uploads leave connections for messages. */
 const STORED_AT_ONCE = 4;
 
 /** Stores and reads the files of sessions. */
@@ -57,7 +57,7 @@ export class Attachments {
   /**
    * @param session opens or finds the session, once the file is there
    * @throws {PerdureError} `SessionNotFound`, `TooLarge`, `BadRequest` for a type that is not accepted, `Unavailable` if the
-   * disk is full, or if the file arrives slowly while others wait
+   * disk is full, the bucket does not take it, or it arrives slowly while others wait
    * @throws {LeftTheLineError} `signal` fired while it waited for others
    */
   add(user: string, session: () => Promise<string>, file: AttachmentInput, signal?: AbortSignal): Promise<Attachment> {
@@ -77,19 +77,21 @@ export class Attachments {
     const type = file.mediaType;
     if (type === undefined) throw badFile(ACCEPTED_FILES);
     const sessionId = await session();
-    const put: Contents['put'] = (id, bytes) => this.storing.run(() => this.contents.put(id, bytes), signal);
+    const { contents } = this;
+    const inTurn: Contents['put'] = (id, whole) => this.storing.run(() => contents.put(id, whole), signal);
+    const put: Contents['put'] = contents.place === 's3' ? (id, whole) => contents.put(id, whole) : inTurn;
     const { digest, size } = file;
-    const whole = { digest, size, mediaType: type, filename, bytes: () => file.bytes() };
-    const attached = await attachFile({ db: this.db, put }, sessionId, whole);
+    const named = { digest, size, mediaType: type, filename, bytes: () => file.bytes() };
+    const attached = await attachFile({ db: this.db, put }, sessionId, named);
     if (!attached) throw sessionNotFound();
     return viewOf(attached);
   }
 
-  /** @throws {PerdureError} `AttachmentNotFound` */
+  /** @throws {PerdureError} `AttachmentNotFound`, also if its bytes are lost; `Unavailable` if the bucket cannot be read now */
   async read(sessionId: string, attachmentId: string): Promise<AttachmentContent> {
     const [found] = attachmentId.includes('\0') ? [] : await findAttachments(this.db, sessionId, [attachmentId]);
     if (!found) throw new PerdureError('AttachmentNotFound', 'there is no such attachment in this session');
-    return { ...viewOf(found), content: this.contents.get(found) };
+    return { ...viewOf(found), content: await this.contents.open(found) };
   }
 
   /**

@@ -82,12 +82,13 @@ export function namelessFile(): Promise<FileHandle> {
   });
 }
 
-/** The bytes of a file from its beginning; may be read again. */
+/** The bytes of a file from its beginning; may be read again. A piece is valid until the next one is asked for. */
 export async function* bytesOf(file: FileHandle): AsyncGenerator<Uint8Array> {
+  const piece = Buffer.alloc(PIECE_BYTES);
   for (let at = 0; ;) {
-    const { bytesRead, buffer } = await file.read(Buffer.alloc(PIECE_BYTES), { position: at });
+    const { bytesRead } = await file.read(piece, { position: at });
     if (bytesRead === 0) return;
     at += bytesRead;
-    yield buffer.subarray(0, bytesRead);
+    yield piece.subarray(0, bytesRead);
   }
 }

@@ -56,9 +56,14 @@ export function attachmentRoutes(api: Api, { client, readers }: RouteParts): voi
       errors: ['SessionNotFound', 'AttachmentNotFound', 'TooMany'],
     },
     async (c, { user, params }) => {
-      const found = await client.attachment(user, params.id, params.attachment_id);
-      const body = byteStream(found.content, readers.admit(user, 'attachment'));
-      return c.body(body, 200, headersOf(found));
+      const release = readers.admit(user, 'attachment');
+      try {
+        const found = await client.attachment(user, params.id, params.attachment_id);
+        return c.body(byteStream(found.content, release), 200, headersOf(found));
+      } catch (error) {
+        release();
+        throw error;
+      }
     },
   );
 }

@@ -1,9 +1,7 @@
 // A step over the providers' own protocols: OpenAI's responses and Anthropic's messages, from a small server, because the
 // scripted one has chat completions only.
-import { createHash } from 'node:crypto';
 import { createServer, type Server } from 'node:http';
 import type { AddressInfo } from 'node:net';
-import { Readable } from 'node:stream';
 import { createOpenAI } from '@ai-sdk/openai';
 import type { UIMessage } from 'ai';
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
@@ -12,10 +10,9 @@ import { withAttachments } from '../../activities/prompt/with-attachments.ts';
 import { createModels } from '../../agent/models/models.ts';
 import { classifyProviderError } from '../../agent/provider-failures/classify-provider-error.ts';
 import { streamModelCall } from '../../agent/step/stream-model-call.ts';
-import { newId } from '../../domain/ids.ts';
 import { totalTokens } from '../../domain/usage.ts';
-import { attach } from '../../store/attachments.ts';
 import { Contents } from '../../store/contents.ts';
+import { attached } from '../../tools/test-kit/attached.ts';
 import { PIXEL } from '../../tools/test-kit/pixel.ts';
 import { freshRows, Session } from '../rows/session.ts';
 import { collect, hello, writeFile } from './step-play.ts';
@@ -103,19 +100,14 @@ const FILE_SHAPES = {
 } as const;
 
 /** What a step gets of a message with these files as attachments, read from Postgres. */
-async function attached(): Promise<UIMessage[]> {
+async function attachedFiles(): Promise<UIMessage[]> {
   const session = await Session.at('chatting', db);
   const contents = new Contents(db);
   const names = { 'image/png': 'a.png', 'application/pdf': 'a.pdf', 'text/markdown': 'a.md' } as const;
   const parts: UIMessage['parts'] = [];
-  for (const [media_type, bytes] of Object.entries(BYTES)) {
-    const id = newId('att');
-    await contents.put(id, Readable.from([bytes.subarray(0, 5), bytes.subarray(5)]));
-    const filename = names[media_type as keyof typeof names];
-    const digest = createHash('sha256').update(bytes).digest('hex');
-    const row = { attachment_id: id, content_id: id, digest, media_type, filename, size: bytes.length };
-    await attach(db, session.id, row);
-    parts.push({ type: 'file', mediaType: media_type, filename, url: `perdure:${id}` });
+  for (const [mediaType, bytes] of Object.entries(BYTES)) {
+    const filename = names[mediaType as keyof typeof names];
+    parts.push({ ...(await attached({ db, contents }, session.id, { bytes, mediaType, filename })), filename });
   }
   const reading = {
     context: { db, contents } as ActivityContext,
@@ -139,7 +131,7 @@ describe.each([
 ])('%s', (name, model) => {
   it('T10 an image, a PDF and a text are sent in the shapes of its API, byte for byte', async () => {
     vi.stubEnv('OPENAI_BASE_URL', url);
-    await stepOf(model(), await attached());
+    await stepOf(model(), await attachedFiles());
     const { messages, input } = bodies[0] as unknown as Record<
       'messages' | 'input',
       { role: string; content: object[] }[]

@@ -7,6 +7,8 @@ import { SUMMARIZER } from '../../agent/compaction/summarizer.ts';
 import { defineAgent } from '../../agent/definition/define.ts';
 import { scriptModel } from '../../agent/scripted/script-model.ts';
 import { RUN_ERROR_CODES, type RunErrorCode } from '../../domain/runs.ts';
+import { afterFile } from '../../tools/test-kit/after-file.ts';
+import { refusing, startStore, type TestStore } from '../../tools/test-kit/bucket.ts';
 import { eventually } from '../../tools/test-kit/eventually.ts';
 import { startHost, type TestCaller, type TestHost } from '../../tools/test-kit/host.ts';
 import {
@@ -64,12 +66,16 @@ const mine = () =>
 /** Set: messages have snapshots, none of which can be restored. */
 let hasSnapshots = false;
 
+let store: TestStore;
 let runtime: TestRuntime;
 let worker: RunningWorker;
 let host: TestHost;
 let ada: TestCaller;
 beforeAll(async () => {
+  store = await startStore();
+  afterFile(store.close);
   runtime = await startRuntime({
+    s3: store.s3,
     defaultModel: 'openai/test',
     catalog: { ...CATALOG, [LARGE]: { context_limit: 200_000, max_output: 400 } },
     agents: AGENTS,
@@ -91,6 +97,7 @@ beforeAll(async () => {
     workspaces,
     agents,
     models: ['openai/test', 'openai/small', OTHER, LARGE, MISSING, BUGGY],
+    clientOptions: { s3: store.s3 },
   });
   ada = host.as('ada');
 });
@@ -618,6 +625,26 @@ const WAYS: Record<RunErrorCode, readonly [Way, ...Way[]]> = {
         expect((await page.command('state', { stateDelta: { name: 'Ada' } })).status).toBe(200);
         return answeredAgain()(page);
       },
+    },
+  ],
+  AttachmentsUnavailable: [
+    {
+      name: 'have the message answered again once the bucket lets the workers read',
+      fails: async (page) => {
+        failing(never, []);
+        const url = `/api/sessions/${page.id}/attachments?agent=${page.agent}`;
+        const uploaded = await ada.fetch(url, {
+          method: 'POST',
+          headers: { 'content-type': 'text/plain' },
+          body: 'words',
+        });
+        const file = (await uploaded.json()) as { url: string };
+        store.behave(refusing(403));
+        await page.send([...LOOK.slice(0, 1), { type: 'file', mediaType: 'text/plain', url: file.url }]);
+        store.behave();
+      },
+      advice: /answered GET with status 403\. Have the message answered again once the settings and rights/,
+      follow: answeredAgain(),
     },
   ],
   Internal: [

@@ -1,6 +1,10 @@
 // A worker crashes between the commit of an activity and its completion in Temporal; another one takes over.
 import { describe, expect, it } from 'vitest';
+import { newId } from '../../domain/ids.ts';
+import { Contents } from '../../store/contents.ts';
+import { attached } from '../../tools/test-kit/attached.ts';
 import { callTool, fail, finish, hang, say } from '../../tools/test-kit/model-actions.ts';
+import { PIXEL } from '../../tools/test-kit/pixel.ts';
 import { updates } from '../../workflows/definitions.ts';
 import { effects } from './agent.ts';
 import { CrashGroup, type CrashCase, type Saying, sendUntilAsked } from './crash-cases.ts';
@@ -98,6 +102,32 @@ describe.concurrent('a worker killed in a turn', () => {
         expect(parts).toEqual([{ type: 'step-start' }, { type: 'text', text: 'at last', state: 'done' }]);
       },
     ),
+  );
+});
+
+const PNG = Buffer.from(PIXEL, 'base64');
+
+describe.concurrent('a worker killed in a turn with an attachment', () => {
+  it(
+    'T10 while streaming: the next worker sends the model the same bytes',
+    group.case({
+      crashesAt: { after: 'append_streams', holding: 'lost words' },
+      model: lostThenFound,
+      play: async ({ runtime: { db }, session }) => {
+        const to = { db, contents: new Contents(db) };
+        const file = await attached(to, session.id, { bytes: PNG, mediaType: 'image/png' });
+        const { run, message } = await session.accept(`look, ${session.id}`, newId('msg'), null, [file]);
+        return { run, woken: session.wake(run, message) };
+      },
+      afterwards: async ({ session, requests }, { run, woken }) => {
+        await woken;
+        expect((await session.ended(run)).state).toBe('finished');
+        const asked = requests().map(({ body }) => body.messages.findLast(({ role }) => role === 'user')?.content);
+        expect(asked).toHaveLength(2);
+        expect(asked[1]).toEqual(asked[0]);
+        expect(JSON.stringify(asked[0])).toContain(`data:image/png;base64,${PIXEL}`);
+      },
+    }),
   );
 });
 

@@ -1,26 +1,21 @@
 // Files that users attach to messages: stored in Postgres and in an S3-compatible store, given to models, shown to their owner.
 import { createHash, randomBytes } from 'node:crypto';
 import { once } from 'node:events';
-import { mkdir, readdir } from 'node:fs/promises';
-import { createServer, type IncomingMessage, request, type RequestListener, type ServerResponse } from 'node:http';
-import type { AddressInfo } from 'node:net';
-import path from 'node:path';
-import { setTimeout as delay } from 'node:timers/promises';
+import { request } from 'node:http';
 import type { Client } from '@temporalio/client';
 import type { UIMessage } from 'ai';
-import S3rver from 's3rver';
 import { beforeAll, describe, expect, it } from 'vitest';
 import type { ActivityContext } from '../../activities/activity-context.ts';
 import { withAttachments } from '../../activities/prompt/with-attachments.ts';
 import { createClient, type PerdureClient } from '../../client/client.ts';
-import { attachmentUrl } from '../../domain/attachments.ts';
 import { newId } from '../../domain/ids.ts';
-import { attach } from '../../store/attachments.ts';
 import { Contents } from '../../store/contents.ts';
 import type { Db } from '../../store/db.ts';
 import { nameStatements } from '../../store/named-statements.ts';
-import { S3Bucket, type S3Options } from '../../store/s3.ts';
+import type { S3Options } from '../../store/s3.ts';
 import { afterFile } from '../../tools/test-kit/after-file.ts';
+import { attached, wholeContent } from '../../tools/test-kit/attached.ts';
+import { startBucket, startStore } from '../../tools/test-kit/bucket.ts';
 import { eventually } from '../../tools/test-kit/eventually.ts';
 import { startHost, type TestCaller, type TestHost } from '../../tools/test-kit/host.ts';
 import { hang, say } from '../../tools/test-kit/model-actions.ts';
@@ -262,7 +257,7 @@ describe('an upload', () => {
   it('T10 whose host died is deleted after an hour, and one in progress is not', async () => {
     const contentsOf = new Contents(runtime.db);
     const [died, inProgress] = [newId('att'), newId('att')];
-    for (const id of [died, inProgress]) await contentsOf.put(id, of([PNG]));
+    for (const id of [died, inProgress]) await contentsOf.put(id, wholeContent(PNG));
     await runtime.db.query(
       "UPDATE attachment_contents SET unused_since = now() - interval '61 minutes' WHERE content_id = $1",
       [died],
@@ -411,93 +406,25 @@ async function historiesOf(temporal: Client): Promise<string> {
   return (await allHistories(temporal)).join('\n');
 }
 
-/** An S3-compatible server that checks signatures, with an empty bucket. */
-async function startBucket(): Promise<{ s3: S3Options; objects: () => Promise<string[]> }> {
-  const directory = scratchDir();
-  await mkdir(directory, { recursive: true });
-  const server = new S3rver({
-    address: '127.0.0.1',
-    port: 0,
-    silent: true,
-    directory,
-    configureBuckets: [{ name: 'files', configs: [] }],
-  });
-  const { port } = await server.run();
-  afterFile(() => server.close());
-  const keys = { accessKeyId: 'S3RVER', secretAccessKey: 'S3RVER' };
-  const s3 = { url: `http://127.0.0.1:${port}/files/attachments`, region: 'us-east-1', ...keys };
-  const objects = async () => {
-    const names = await readdir(path.join(directory, 'files'), { recursive: true });
-    return names.filter((name) => name.endsWith('_object'));
-  };
-  return { s3, objects };
-}
-
-/** A store of contents that answers as the test says. */
-async function startStore(listener: RequestListener): Promise<S3Options> {
-  const server = createServer(listener);
-  server.listen(0, '127.0.0.1');
-  await once(server, 'listening');
-  afterFile(() => {
-    server.closeAllConnections();
-    server.close();
-  });
-  const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}/files`;
-  return { url, region: 'us-east-1', accessKeyId: 'a', secretAccessKey: 'b' };
-}
-
-describe('a store that is slow', () => {
-  /** A server that sends the first piece, and the others when they are asked for. */
-  async function startSlow(...later: Promise<string>[]): Promise<S3Options> {
-    const answer = async (response: ServerResponse) => {
-      response.write('first ');
-      for (const piece of later) response.write(await piece);
-      response.end();
-    };
-    return startStore((_, response) => void answer(response));
-  }
-
-  it('T10 may send for longer than it may send nothing, and its reader may take its time', async () => {
-    const bucket = new S3Bucket(await startSlow(Promise.resolve('last')), 1_000);
-    const pieces: Uint8Array[] = [];
-    for await (const piece of bucket.get('a')) {
-      if (pieces.length === 0) await delay(1_500);
-      pieces.push(piece);
-    }
-    expect(Buffer.concat(pieces).toString()).toBe('first last');
-  });
-
-  it('T10 and sends nothing more is an error', async () => {
-    const bucket = new S3Bucket(await startSlow(new Promise<string>(() => {})), 1_000);
-    await expect(Array.fromAsync(bucket.get('a'))).rejects.toThrow('sent nothing for 1000 ms');
-  });
-});
-
 describe('the attachments of a prompt', () => {
   /** A session's messages, each with a file whose bytes are in the store. */
-  async function attached(contentsOf: Contents, texts: readonly string[]) {
+  async function attachedTexts(contentsOf: Contents, texts: readonly string[]) {
     const sessionId = await opened();
-    const parts = texts.map(async (text, n) => {
-      const [bytes, content_id, attachment_id] = [Buffer.from(text), newId('att'), newId('att')];
-      await contentsOf.put(content_id, of([bytes]));
-      const digest = createHash('sha256').update(bytes).digest('hex');
-      const row = { attachment_id, content_id, digest, media_type: 'text/plain', size: bytes.length };
-      await attach(runtime.db, sessionId, { ...row, filename: `${n}.txt` });
-      return { type: 'file' as const, mediaType: 'text/plain', url: attachmentUrl(attachment_id) };
-    });
-    const all = await Promise.all(parts);
+    const to = { db: runtime.db, contents: contentsOf };
+    const files = texts.map((text, n) => ({ bytes: Buffer.from(text), filename: `${n}.txt` }));
+    const all = await Promise.all(files.map((file) => attached(to, sessionId, { ...file, mediaType: 'text/plain' })));
     return { sessionId, messages: all.map((part, n) => ({ id: `m${n}`, role: 'user' as const, parts: [part] })) };
   }
 
   const signal = new AbortController().signal;
   const contextOf = (contentsOf: Contents, db: Db = runtime.db) =>
-    ({ db, contents: contentsOf }) as unknown as ActivityContext;
+    ({ db, contents: contentsOf, log: runtime.log }) as unknown as ActivityContext;
   const textsOf = (messages: UIMessage[]) =>
     messages.flatMap(({ parts }) => parts.map((part) => (part as { text: string }).text.split('\n')[1]));
 
   it('T10 are found by one statement, and each small one is read by one', async () => {
     const texts = ['one', 'two', 'three', 'four', 'five'];
-    const { sessionId, messages } = await attached(new Contents(runtime.db), texts);
+    const { sessionId, messages } = await attachedTexts(new Contents(runtime.db), texts);
     const statements: unknown[] = [];
     const query = (...given: unknown[]) => {
       statements.push(given[0]);
@@ -511,18 +438,21 @@ describe('the attachments of a prompt', () => {
   });
 
   it('T10 are read four at a time', async () => {
-    const stored = new Map<string, Buffer>();
+    const store = await startStore();
+    afterFile(store.close);
     const asked: (() => void)[] = [];
     let most = 0;
-    const answer = async (incoming: IncomingMessage, response: ServerResponse) => {
-      const { method, url = '' } = incoming;
-      if (method === 'PUT') stored.set(url, Buffer.concat(await Array.fromAsync(incoming as AsyncIterable<Buffer>)));
-      else await new Promise<void>((resolve) => void (most = Math.max(most, asked.push(resolve))));
-      response.end(method === 'PUT' ? undefined : stored.get(url));
-    };
-    const contentsOf = new Contents(runtime.db, await startStore((...given) => void answer(...given)));
+    store.behave(({ method, url = '' }, response) => {
+      if (method === 'PUT') return false;
+      most = Math.max(
+        most,
+        asked.push(() => void response.end(store.objects.get(url))),
+      );
+      return true;
+    });
+    const contentsOf = new Contents(runtime.db, store.s3);
     const texts = ['one', 'two', 'three', 'four', 'five', 'six'];
-    const { sessionId, messages } = await attached(contentsOf, texts);
+    const { sessionId, messages } = await attachedTexts(contentsOf, texts);
     const reading = withAttachments({ context: contextOf(contentsOf), sessionId, signal }, messages);
     for (const count of [4, 2]) {
       await eventually(() => expect(asked).toHaveLength(count));
@@ -530,6 +460,20 @@ describe('the attachments of a prompt', () => {
     }
     expect(textsOf(await reading)).toEqual(texts);
     expect(most).toBe(4);
+  });
+
+  it('T10 R6 whose bucket is no longer configured are notes to the model, and so are those whose bytes are gone', async () => {
+    const { sessionId, messages } = await attachedTexts(new Contents(runtime.db), ['one', 'two', 'three']);
+    const contentOf = `content_id = (SELECT content_id FROM attachments WHERE session_id = $1 AND filename = $2)`;
+    await runtime.db.query(`UPDATE attachment_contents SET place = 's3' WHERE ${contentOf}`, [sessionId, '0.txt']);
+    await runtime.db.query(`DELETE FROM attachment_chunks WHERE ${contentOf}`, [sessionId, '1.txt']);
+    const context = contextOf(new Contents(runtime.db));
+    const shown = await withAttachments({ context, sessionId, signal }, messages);
+    expect(shown.map(({ parts: [part] }) => (part as { text: string }).text)).toEqual([
+      '[file "0.txt": no longer stored]',
+      '[file "1.txt": no longer stored]',
+      '[file "2.txt" of type text/plain]\nthree',
+    ]);
   });
 });
 
@@ -539,7 +483,8 @@ describe.each(['Postgres', 'an S3-compatible store'])('content in %s', (place) =
   let objects: (() => Promise<string[]>) | undefined;
   let s3: S3Options | undefined;
   beforeAll(async () => {
-    const bucket = place === 'Postgres' ? undefined : await startBucket();
+    const bucket = place === 'Postgres' ? undefined : await startBucket(scratchDir());
+    if (bucket) afterFile(bucket.close);
     ({ s3, objects } = bucket ?? {});
     client = createClient({ database: runtime.databaseUrl, temporal: runtime.temporal, ...(s3 && { s3 }) });
     afterFile(() => client.end());
@@ -603,11 +548,11 @@ describe.each(['Postgres', 'an S3-compatible store'])('content in %s', (place) =
     });
     afterFile(() => away.end());
     const { session } = await client.openSession('ada', { agent: 'site-builder' });
-    await expect(away.attach('ada', session.session_id, { content: of([PNG]) })).rejects.toThrow();
+    await expect(away.attach('ada', session.session_id, { content: of([PNG]) })).rejects.toThrow('cannot be reached');
     // Neither does it keep workers from deleting what is elsewhere.
     const [there, here] = [newId('att'), newId('att')];
-    await contentsThere.put(there, of([PNG]));
-    await new Contents(runtime.db).put(here, of([PNG]));
+    await contentsThere.put(there, wholeContent(PNG));
+    await new Contents(runtime.db).put(here, wholeContent(PNG));
     await runtime.db.query("UPDATE attachment_contents SET unused_since = '-infinity' WHERE content_id = ANY ($1)", [
       [there, here],
     ]);

@@ -1,6 +1,5 @@
 // Erasure and retention in the database: what is deleted, what stays, and that nothing is written afterwards.
 import { createHash } from 'node:crypto';
-import { Readable } from 'node:stream';
 import { expect, it } from 'vitest';
 import { Event, PostgresSessionService } from '../../client/state/index.ts';
 import { newId } from '../../domain/ids.ts';
@@ -12,6 +11,7 @@ import { claimErasures, eraseSession, eraseUserRest, finishErasures, someSession
 import { noteWritten } from '../../store/instructions.ts';
 import { keepPrompt, readPrompt } from '../../store/prompts.ts';
 import { sweepOutputs, sweepRefusals } from '../../store/retention.ts';
+import { wholeContent } from '../../tools/test-kit/attached.ts';
 import { tablesWith } from '../../tools/test-kit/canary.ts';
 import { freshRows, refusal, rows, Session, textPart } from './session.ts';
 
@@ -162,7 +162,7 @@ it('T9 an erasure leaves contents to a sweep, which deletes them one at a time, 
   };
   const ids = ['att_1', 'att_2', 'att_shared'];
   for (const id of ids) {
-    await contents.put(id, Readable.from([Buffer.from(id)]));
+    await contents.put(id, wholeContent(Buffer.from(id)));
     await give(session, id);
   }
   await give(other, 'att_shared');

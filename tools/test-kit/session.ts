@@ -87,8 +87,9 @@ export class TestSession {
     text: string,
     id: string = newId('msg'),
     model: string | null = null,
+    files: readonly { type: 'file' }[] = [],
   ): Promise<{ run: number; message: string }> {
-    const parts = [{ id: newId('prt'), type: 'text', data: { type: 'text', text } }];
+    const parts = [{ type: 'text', text }, ...files].map((data) => ({ id: newId('prt'), type: data.type, data }));
     const { rows } = await this.servers.db.query<{ r: { ok: boolean; run_seq: number; code?: string } }>(
       'SELECT accept_message($1, $2, $3, $4, $5, $6, $7, 1000) AS r',
       [this.id, this.user, id, newId('msg'), JSON.stringify(parts), '{}', model],

@@ -15,6 +15,8 @@ import { createPostgresBus } from '../../bus/postgres.ts';
 import { grpcInterceptors } from '../../config/grpc-interceptors.ts';
 import { DEFAULT_TASK_QUEUE } from '../../domain/task-queue.ts';
 import siteBuilder from '../../examples/site-builder/agent.ts';
+import { Contents } from '../../store/contents.ts';
+import type { S3Options } from '../../store/s3.ts';
 import { createWorker, type SessionWorker, type WorkerParts } from '../../worker/create.ts';
 import { quietRuntime } from '../../worker/replay/quiet.ts';
 import { workflowBundle } from '../../worker/sandbox/bundle.ts';
@@ -39,6 +41,8 @@ export interface RuntimeOptions {
   /** Removes secrets from what tools bring. */
   hide?: (text: string) => string;
   hooks?: WorkerParts['hooks'];
+  /** The bucket for attachments; unset: they are in Postgres. */
+  s3?: S3Options;
 }
 
 /** A parsed line of a worker's log. */
@@ -152,6 +156,7 @@ export async function startSystem(servers: SystemServers, options: RuntimeOption
       log,
       ...(options.hide && { hide: options.hide }),
       ...(options.hooks && { hooks: options.hooks }),
+      ...(options.s3 && { contents: new Contents(db, options.s3) }),
       registry: more.registry ?? (started.length === 0 ? registry : new Registry()),
       settings: { ...settings, ...more.settings },
       workflowBundle: more.workflowBundle ?? (await workflowBundle(path.resolve('node_modules/.cache/perdure'))),
