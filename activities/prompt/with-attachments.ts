@@ -4,8 +4,11 @@ import { findAttachments, type AttachmentRow, type PlacedAttachment } from '../.
 import { LostContentError } from '../../store/contents.ts';
 import type { ActivityContext } from '../activity-context.ts';
 
-/** Most bytes of attachments in one model request; the newest ones come first. */
-const REQUEST_BYTES = 32 * 1024 ** 2;
+/**
+ * Most bytes of attachments in one model request; the newest ones come first. In base64 they are a third more, and a provider's requests
+ * have at most 32 MB: https://platform.claude.com/docs/en/api/overview#request-size-limits
+ */
+const REQUEST_BYTES = 22 * 1024 ** 2;
 /** Most bytes of one text; the rest is cut off. */
 const TEXT_BYTES = 256 * 1024;
 /** Attachments that are read at a time: each holds a connection. */

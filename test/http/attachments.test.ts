@@ -475,6 +475,22 @@ describe('the attachments of a prompt', () => {
       '[file "2.txt" of type text/plain]\nthree',
     ]);
   });
+
+  it('T10 fit into a request of 32 MB in base64: older ones are notes', async () => {
+    const sessionId = await opened();
+    const parts = [];
+    for (const size of [2, 2, 20]) {
+      const bytes = Buffer.concat([PDF, randomBytes(8), Buffer.alloc(size * 1024 ** 2 - PDF.length - 8)]);
+      const to = { db: runtime.db, contents: new Contents(runtime.db) };
+      parts.push(await attached(to, sessionId, { bytes, mediaType: 'application/pdf' }));
+    }
+    const messages = parts.map((part, n) => ({ id: `m${n}`, role: 'user' as const, parts: [part] }));
+    const context = contextOf(new Contents(runtime.db));
+    const shown = await withAttachments({ context, sessionId, signal }, messages);
+    expect(shown.map(({ parts: [part] }) => part!.type)).toEqual(['text', 'file', 'file']);
+    expect(shown[0]!.parts).toEqual([{ type: 'text', text: '[file without a name: no longer sent]' }]);
+    expect(JSON.stringify(shown).length).toBeLessThan(32_000_000);
+  });
 });
 
 describe.each(['Postgres', 'an S3-compatible store'])('content in %s', (place) => {
