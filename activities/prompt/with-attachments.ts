@@ -3,6 +3,7 @@ import { attachmentOf, isTextType } from '../../domain/attachments.ts';
 import { findAttachments, type AttachmentRow, type PlacedAttachment } from '../../store/attachments.ts';
 import { LostContentError } from '../../store/contents.ts';
 import type { ActivityContext } from '../activity-context.ts';
+import { RecentContents } from './recent-contents.ts';
 
 /**
  * Most bytes of attachments in one model request; the newest ones come first. In base64 they are a third more, and a provider's requests
@@ -13,6 +14,9 @@ const REQUEST_BYTES = 22 * 1024 ** 2;
 const TEXT_BYTES = 256 * 1024;
 /** Attachments that are read at a time: each holds a connection. */
 const AT_ONCE = 4;
+
+/** Of all conversations of this process. */
+const recent = new RecentContents(3 * REQUEST_BYTES);
 
 type Part = UIMessage['parts'][number];
 type Reading = { context: ActivityContext; sessionId: string; signal: AbortSignal };
@@ -75,8 +79,12 @@ async function contentsOf(
 
 async function contentOf({ context, sessionId, signal }: Reading, row: PlacedAttachment): Promise<Buffer | null> {
   const most = isTextType(row.media_type) ? Math.min(TEXT_BYTES, row.size) : row.size;
+  const known = recent.get(row.content_id);
+  if (known?.length === most) return known;
   try {
-    return await bytesOf(await context.contents.open(row, signal), most);
+    const bytes = await bytesOf(await context.contents.open(row, signal), most);
+    recent.keep(row.content_id, bytes);
+    return bytes;
   } catch (err) {
     if (!(err instanceof LostContentError)) throw err;
     const ids = { session: sessionId, attachment: row.attachment_id };

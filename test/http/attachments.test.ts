@@ -435,6 +435,9 @@ describe('the attachments of a prompt', () => {
     const context = contextOf(new Contents(db), db);
     expect(textsOf(await withAttachments({ context, sessionId, signal }, messages))).toEqual(texts);
     expect(statements).toHaveLength(1 + texts.length);
+    // Those of the next step are still there.
+    expect(textsOf(await withAttachments({ context, sessionId, signal }, messages))).toEqual(texts);
+    expect(statements).toHaveLength(2 + texts.length);
   });
 
   it('T10 are read four at a time', async () => {
