@@ -47,21 +47,22 @@ export class Receiving {
 
 /** A content as it arrives. @param give asks whether a slow sender is to give up */
 async function* unlessSlow(content: AsyncIterable<Uint8Array>, give: () => boolean): AsyncGenerator<Uint8Array, void> {
-  const slow = Promise.withResolvers<never>();
-  slow.promise.catch(() => {});
   let bytes = 0;
   // Not while what has arrived is being stored.
-  let isWaiting = false;
+  let giveUp: ((error: Error) => void) | undefined;
   const timer = setInterval(() => {
-    if (isWaiting && bytes < LEAST_BYTES && give()) slow.reject(tooSlow());
+    if (giveUp !== undefined && bytes < LEAST_BYTES && give()) giveUp(tooSlow());
     bytes = 0;
   }, WINDOW_MS);
   const source = content[Symbol.asyncIterator]();
   try {
     for (;;) {
-      isWaiting = true;
-      const next = await Promise.race([source.next(), slow.promise]);
-      isWaiting = false;
+      // A race with a promise that does not settle would keep each piece until the end.
+      const next = await new Promise<IteratorResult<Uint8Array>>((resolve, reject) => {
+        giveUp = reject;
+        source.next().then(resolve, reject);
+      });
+      giveUp = undefined;
       if (next.done === true) return;
       bytes += next.value.length;
       yield next.value;

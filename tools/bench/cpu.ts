@@ -1,5 +1,5 @@
 // CPU and memory of processes from /proc; NaN on systems without it.
-import { readFileSync } from 'node:fs';
+import { readFileSync, writeFileSync } from 'node:fs';
 
 /** Clock ticks per second in /proc (USER_HZ, 100 on Linux). */
 const TICKS = 100;
@@ -13,7 +13,20 @@ export function cpuOf(pid: number, { children = false } = {}): number {
 
 /** Resident memory of a process, in bytes. */
 export function memoryOf(pid: number): number {
-  const kilobytes = /^VmRSS:\s+(\d+) kB$/m.exec(read(`/proc/${pid}/status`))?.[1];
+  return sizeOf(pid, 'VmRSS');
+}
+
+/** The highest since `forgetPeak`. */
+export function peakMemoryOf(pid: number): number {
+  return sizeOf(pid, 'VmHWM');
+}
+
+export function forgetPeak(pid: number): void {
+  writeFileSync(`/proc/${pid}/clear_refs`, '5');
+}
+
+function sizeOf(pid: number, name: string): number {
+  const kilobytes = new RegExp(`^${name}:\\s+(\\d+) kB$`, 'm').exec(read(`/proc/${pid}/status`))?.[1];
   return Number(kilobytes) * 1024;
 }
 

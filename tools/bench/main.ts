@@ -32,6 +32,7 @@ import { subagents } from './figures/subagents.ts';
 import { throughput } from './figures/throughput.ts';
 import { toolCpu } from './figures/tool-cpu.ts';
 import { firstChunk, plainTurn, toolTurn } from './figures/turns.ts';
+import { uploads } from './figures/uploads.ts';
 import { volume } from './figures/volume.ts';
 import { wal } from './figures/wal.ts';
 import { workLog } from './figures/work-log.ts';
@@ -71,6 +72,7 @@ const FIGURES: readonly Figure[] = [
   alarm,
   pageScores,
   volume,
+  uploads,
   workLog,
   snapshots,
   manyIdle,
