@@ -77,7 +77,17 @@ const DATA_URL =
   /^data:[\w.+-]+\/[\w.+-]+(?:;[\w.+-]+=[\w.+-]+)*;base64,(?:[A-Za-z0-9+/]{4})*(?:[A-Za-z0-9+/]{2}==|[A-Za-z0-9+/]{3}=)?$/;
 
 /** Of a file part. */
-export const FILE_URL = new RegExp(`${ATTACHMENT_URL.source}|${DATA_URL.source}`);
+const FILE_URL = new RegExp(`${ATTACHMENT_URL.source}|${DATA_URL.source}`);
+
+const BASE64 = /^[A-Za-z0-9+/]*={0,2}$/;
+
+/** The same for a URL of many megabytes, where a pattern that repeats a group runs out of its stack. */
+export function isFileUrl(url: string): boolean {
+  const comma = url.indexOf(',');
+  if (comma < 0) return ATTACHMENT_URL.test(url);
+  const content = url.slice(comma + 1);
+  return DATA_URL.test(url.slice(0, comma + 1)) && content.length % 4 === 0 && BASE64.test(content);
+}
 
 /** A part of a user message. Other fields are dropped. */
 export const userPart = z.discriminatedUnion(

@@ -2,7 +2,7 @@ import { z } from 'zod';
 import { ID_PATTERN } from '../domain/command-table.ts';
 import type { CompactionData, PruneData } from '../domain/compaction.ts';
 import type { RefusedData } from '../domain/refusals.ts';
-import { FILE_URL, metadata, URL_EXPECTED } from './requests.ts';
+import { isFileUrl, metadata, URL_EXPECTED } from './requests.ts';
 
 // Lines of an export. An import refuses what they do not describe.
 
@@ -103,7 +103,15 @@ const uiPart = z.union(
   [
     z.looseObject({ type: z.enum(['text', 'reasoning']), text: z.string() }),
     // Other addresses would be fetched by a provider's package.
-    z.looseObject({ type: z.literal('file'), mediaType: z.string(), url: z.string().regex(FILE_URL, URL_EXPECTED) }),
+    z.looseObject({
+      type: z.enum(['file', 'reasoning-file']),
+      mediaType: z.string(),
+      url: z.string().refine(isFileUrl, URL_EXPECTED),
+    }),
+    z.looseObject({
+      type: z.literal('custom'),
+      kind: z.string().regex(/^.+\..+$/, 'a kind such as "openai.compaction"'),
+    }),
     z.looseObject({ type: z.enum(['step-start', 'source-url', 'source-document']) }),
     z.looseObject({
       type: z.string().regex(/^(?:tool-.+|dynamic-tool)$/),

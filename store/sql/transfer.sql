@@ -117,12 +117,14 @@ BEGIN
 END $$;
 
 -- Ends an import: its sums, its index, and an event. What providers counted elsewhere does not say how much of the window the
--- conversation fills here. Or returns the id of a message that is hidden by one that does not follow it.
+-- conversation fills here. Or returns the id of a message that is hidden by one that does not follow it, unless it is a summary
+-- that was discarded.
 CREATE OR REPLACE FUNCTION finish_import(p_session text) RETURNS text LANGUAGE plpgsql AS $$
 DECLARE
   v_foreign text := (
     SELECT m.id FROM chat_messages m
      WHERE m.session_id = p_session AND m.metadata #>> '{hidden_by,cause}' IN ('edit', 'compaction')
+       AND m.metadata -> 'hidden_by' <> jsonb_build_object('cause', 'compaction', 'id', m.id)
        AND NOT EXISTS (SELECT FROM chat_messages by WHERE by.session_id = p_session AND by.id = m.metadata #>> '{hidden_by,id}'
                           AND by.position > m.position)
      LIMIT 1);

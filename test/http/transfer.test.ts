@@ -11,6 +11,7 @@ import { eventually } from '../../tools/test-kit/eventually.ts';
 import { startHost, type TestCaller, type TestHost } from '../../tools/test-kit/host.ts';
 import { patientPool } from '../../tools/test-kit/patient-pool.ts';
 import { freshDatabase } from '../../tools/test-kit/servers.ts';
+import { compact } from '../rows/compacting.ts';
 import { conversation, everything, told } from '../rows/conversation.ts';
 import { rows, Session, textPart, toolPart } from '../rows/session.ts';
 
@@ -162,6 +163,16 @@ describe('export and import', () => {
     }
   });
 
+  it('T7 a summary that was discarded stays hidden by itself', async () => {
+    const session = await conversation(db, 'one', 'two', 'three');
+    const summary = await compact(session, { isUsed: false });
+    const text = await exported(ada, session.id);
+    expect(text).toContain(`"hidden_by": {"id": "${summary}", "cause": "compaction"}`);
+    const { status, body } = await imported(ada, text);
+    expect(status).toBe(201);
+    expect(await exported(ada, body['session_id']!)).toBe(text);
+  });
+
   it('T7 an empty session too, with or without a newline at the end', async () => {
     const session = await Session.at('chatting', db);
     const text = await exported(ada, session.id);
@@ -169,7 +180,7 @@ describe('export and import', () => {
     expect((await imported(ada, text.trimEnd())).body['messages']).toBe(0);
   });
 
-  it('T7 numbers that only Postgres would refuse, and the parts that the host itself writes, are imported', async () => {
+  it('T7 numbers that only Postgres would refuse, and the parts that workers write of themselves, are imported', async () => {
     const session = await conversation(db, 'one');
     const lines = parsed(await exported(ada, session.id));
     const usage = '{"input": 7.0, "output": 1e3, "reasoning": 0, "cache_read": 0, "cache_write": 0}';
@@ -179,6 +190,8 @@ describe('export and import', () => {
       { type: 'data-refused', id: 'prt_1', data: { messages: ['one'] } },
       { type: 'data-refused', id: 'prt_1', data: { messages: ['one'], whole: true } },
       { type: 'data-interrupted', id: 'prt_1', data: {} },
+      { type: 'custom', kind: 'openai.compaction', providerMetadata: { openai: { itemId: 'cmp_1' } } },
+      { type: 'reasoning-file', mediaType: 'image/png', url: 'data:image/png;base64,aGVsbG8=' },
     ];
     for (const [at, data] of reserved.entries()) {
       lines.splice(3 + at, 0, { ...lines[2]!, id: `p${at}`, index: 10 + at, type: data.type, data });
@@ -387,6 +400,15 @@ describe('an import is refused with the number of its line, and nothing is store
     [
       'an address to fetch',
       set(2, { type: 'file', data: { type: 'file', mediaType: 'image/png', url: 'http://169.254.169.254/' } }),
+      'InvalidLine',
+      'line 3.data',
+    ],
+    [
+      'an address to fetch after a thought',
+      set(2, {
+        type: 'reasoning-file',
+        data: { type: 'reasoning-file', mediaType: 'image/png', url: 'data:image/png;base64,aGVsbG8=,http://x/' },
+      }),
       'InvalidLine',
       'line 3.data',
     ],
