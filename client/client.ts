@@ -60,7 +60,7 @@ import {
   type Submitted,
 } from './send/submission.ts';
 import { changeState, readState, type SessionState, type StateInput } from './state/session-state.ts';
-import { exportLines } from './transfer/export-lines.ts';
+import { Exports } from './transfer/exports.ts';
 import { type Imported, Imports } from './transfer/imports.ts';
 import { type Attachment, type AttachmentContent, type AttachmentInput, Attachments } from './uploads/attachments.ts';
 import { Limiter } from './wait/limiter.ts';
@@ -109,6 +109,7 @@ export class PerdureClient {
   private readonly answers: CallAnswers;
   private readonly erasure: Erasure;
   private readonly attachments: Attachments;
+  private readonly exports: Exports;
   private readonly imports: Imports;
   private readonly options: ClientOptions;
   private readonly bus: Bus;
@@ -144,6 +145,7 @@ export class PerdureClient {
     this.commands = createCommands({ db, workflows, reads: this.reads, catalog });
     this.erasure = new Erasure({ db, temporal, bus });
     this.attachments = new Attachments({ db, contents: new Contents(db, options.s3), maxBytes: maxFileBytes });
+    this.exports = new Exports(readDb);
     this.imports = new Imports({ db, catalog, maxBytes: maxImportBytes });
     const { attachments } = this;
     this.submission = new Submission({ db, workflows, bus, log, catalog, attachments, maxMessageBytes, maxQueue });
@@ -445,11 +447,11 @@ export class PerdureClient {
   }
 
   /**
-   * The export of a session as JSON lines, in pieces that are read when they are asked for: memory does not grow with the session.
-   * @throws {PerdureError} `SessionNotFound`
+   * The export of a session as JSON lines, as it is when the first piece is asked for. Memory does not grow with the session.
+   * @throws {PerdureError} `SessionNotFound`, `TooMany`, `Unavailable` if the disk is full
    */
-  async *exportSession(user: string, session: string): AsyncGenerator<string, void> {
-    yield* exportLines(this.readDb, await this.reads.sessionId(user, session));
+  async *exportSession(user: string, session: string): AsyncGenerator<Uint8Array, void> {
+    yield* this.exports.export(user, await this.reads.sessionId(user, session));
   }
 
   /**

@@ -2,13 +2,6 @@ import type pg from 'pg';
 import { z } from 'zod';
 import { call, type Db, many, maybeOne } from './db.ts';
 
-/** The line of a session, and where its export ends; undefined: there is no such session. */
-export function exportedSessionLine(db: Db, sessionId: string): Promise<{ line: string; last: number } | undefined> {
-  const row = z.object({ line: z.string(), last: z.number() });
-  const sql = 'SELECT line, last FROM export_session($1) WHERE line IS NOT NULL';
-  return maybeOne(db, row, sql, [sessionId]);
-}
-
 /** A place in an export: a message's position, and the index of its part; -1 is the message itself. */
 export interface ExportPlace {
   at: number;
@@ -25,6 +18,46 @@ export function exportedLines(
   last: number,
 ): Promise<(ExportPlace & { line: string })[]> {
   return many(db, exportedLine, 'SELECT * FROM export_lines($1, $2, $3, $4)', [sessionId, after.at, after.part, last]);
+}
+
+const exportedSession = z.object({ line: z.string(), last: z.number() });
+
+/**
+ * Reads the lines of a session's export from one snapshot, whatever changes meanwhile.
+ * @param take is called with the next lines, about 1 MiB
+ * @returns false: there is no such session
+ */
+export function readExport(pool: pg.Pool, sessionId: string, take: (lines: string) => Promise<void>): Promise<boolean> {
+  return inTransaction(pool, 'BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY', async (db) => {
+    const sql = 'SELECT line, last FROM export_session($1) WHERE line IS NOT NULL';
+    const session = await maybeOne(db, exportedSession, sql, [sessionId]);
+    if (!session) return false;
+    await take(`${session.line}\n`);
+    let place: ExportPlace = { at: 0, part: -1 };
+    for (;;) {
+      const lines = await exportedLines(db, sessionId, place, session.last);
+      const end = lines.at(-1);
+      if (end === undefined) return true;
+      place = end;
+      await take(lines.map(({ line }) => `${line}\n`).join(''));
+    }
+  });
+}
+
+async function inTransaction<T>(pool: pg.Pool, begin: string, work: (db: pg.PoolClient) => Promise<T>): Promise<T> {
+  const db = await pool.connect();
+  let isUsable = true;
+  try {
+    await db.query(begin);
+    const result = await work(db);
+    await db.query('COMMIT');
+    return result;
+  } catch (error) {
+    await db.query('ROLLBACK').catch(() => (isUsable = false));
+    throw error;
+  } finally {
+    db.release(!isUsable);
+  }
 }
 
 /**
@@ -56,22 +89,15 @@ export async function storeImport(
   session: { sessionId: string; userId: string },
   batches: AsyncIterable<string[]>,
 ): Promise<ImportRefusal | undefined> {
-  const db = await pool.connect();
-  let isUsable = true;
   /** Of the statement in progress: the lines from one number to another. */
   const lines = { from: 1, to: 0 };
   try {
-    await db.query('BEGIN');
-    await storeBatches(db, session, numbered(batches, lines));
-    await db.query('COMMIT');
+    await inTransaction(pool, 'BEGIN', (db) => storeBatches(db, session, numbered(batches, lines)));
     return undefined;
   } catch (error) {
-    await db.query('ROLLBACK').catch(() => (isUsable = false));
     const refusal = error instanceof RefusedError ? error.refusal : (duplicateIn(error) ?? invalidIn(error, lines));
     if (refusal === undefined) throw error;
     return refusal;
-  } finally {
-    db.release(!isUsable);
   }
 }
 

@@ -17,7 +17,8 @@ export function transferRoutes(api: Api, { client, readers }: RouteParts): void 
       tag: 'Sessions',
       summary: 'Export a session as JSON lines',
       description:
-        'A line for the session, then one for each message, hidden ones too, each followed by those of its parts.',
+        'A line for the session, then one for each message, hidden ones too, each followed by those of its parts: all as ' +
+        'they are when the request arrives.',
       params: { id: sessionRef },
       responses: { 200: { mediaType: JSON_LINES, description: 'The lines, as a stream' } },
       errors: ['SessionNotFound', 'TooMany'],
@@ -30,7 +31,12 @@ export function transferRoutes(api: Api, { client, readers }: RouteParts): void 
         release();
         throw error;
       });
-      return new Response(byteStream(bytesOf(first, pieces), release), { headers: { 'content-type': JSON_LINES } });
+      const over = () => {
+        release();
+        // Also if nothing else was read.
+        pieces.return().catch(() => {});
+      };
+      return new Response(byteStream(bytesOf(first, pieces), over), { headers: { 'content-type': JSON_LINES } });
     },
   );
 
@@ -58,11 +64,10 @@ export function transferRoutes(api: Api, { client, readers }: RouteParts): void 
 
 /** The bytes of pieces of which the first has been read. */
 async function* bytesOf(
-  { done, value }: IteratorResult<string, void>,
-  rest: AsyncGenerator<string, void>,
+  { done, value }: IteratorResult<Uint8Array, void>,
+  rest: AsyncGenerator<Uint8Array, void>,
 ): AsyncGenerator<Uint8Array> {
-  const encoder = new TextEncoder();
   if (done === true) return;
-  yield encoder.encode(value);
-  for await (const piece of rest) yield encoder.encode(piece);
+  yield value;
+  yield* rest;
 }

@@ -12,7 +12,7 @@ import { startHost, type TestCaller, type TestHost } from '../../tools/test-kit/
 import { patientPool } from '../../tools/test-kit/patient-pool.ts';
 import { freshDatabase } from '../../tools/test-kit/servers.ts';
 import { compact } from '../rows/compacting.ts';
-import { conversation, everything, told } from '../rows/conversation.ts';
+import { answered, conversation, everything, told } from '../rows/conversation.ts';
 import { rows, Session, textPart, toolPart } from '../rows/session.ts';
 
 type Line = Record<string, unknown> & { metadata?: Record<string, unknown> };
@@ -319,6 +319,34 @@ describe('export and import', () => {
     });
     await next.body?.cancel();
     await eventually(async () => expect((await few.fetch(path)).status).toBe(200));
+  });
+
+  it('T7 Q3 an export is of one moment, and a user has four at a time until they are read', async () => {
+    const session = await conversation(db, 'one', 'two');
+    const queued = (await session.say('three', { id: 'three' })) as { run_seq: number };
+    await session.say('four', { id: 'four' });
+    const { client } = host;
+    const text = await exported(ada, session.id);
+    const first = client.exportSession('ada', session.id);
+    const pieces = [(await first.next()).value as Uint8Array];
+    // The answer stands between messages that were exported, and the edit hides two of them.
+    await answered(session, queued.run_seq);
+    await session.edit('two', 'zwei', { id: 'zwei' });
+    for await (const piece of first) pieces.push(piece);
+    expect(Buffer.concat(pieces).toString()).toBe(text);
+    expect((await imported(ada, text)).status).toBe(201);
+
+    const others = Array.from({ length: 5 }, () => client.exportSession('ada', session.id));
+    for (const each of others.slice(0, 4)) await each.next();
+    await expect(others[4]!.next()).rejects.toThrow('expected at most 4 exports');
+    for (const each of others) await each.return();
+    for (let n = 0; n < 9; n += 1) {
+      await eventually(async () => {
+        const response = await ada.fetch(`/api/sessions/${session.id}/export`);
+        await response.body?.cancel();
+        expect(response.status).toBe(200);
+      });
+    }
   });
 
   it('T7 only its user exports a session', async () => {
