@@ -83,51 +83,40 @@ class RefusedError extends Error {
   }
 }
 
+/** Lines of an import that are stored together, and the numbers of the first and the last one. */
+export interface ImportBatch {
+  from: number;
+  to: number;
+  lines: string[];
+}
+
 /** Stores the lines of an import, which have been checked, in one transaction, or returns why not; then nothing is stored. */
 export async function storeImport(
   pool: pg.Pool,
-  session: { sessionId: string; userId: string },
-  batches: AsyncIterable<string[]>,
+  { sessionId, userId }: { sessionId: string; userId: string },
+  batches: AsyncIterable<ImportBatch>,
 ): Promise<ImportRefusal | undefined> {
-  /** Of the statement in progress: the lines from one number to another. */
-  const lines = { from: 1, to: 0 };
+  /** The lines of the statement in progress. */
+  const at = { from: 1, to: 1 };
+  const store = async (db: pg.PoolClient) => {
+    for await (const { from, to, lines } of batches) {
+      [at.from, at.to] = [from, to];
+      const rest = from === 1 ? lines.slice(1) : lines;
+      if (from === 1) await db.query('SELECT import_session($1, $2, $3)', [sessionId, userId, lines[0]]);
+      if (rest.length > 0) await db.query('SELECT import_lines($1, $2)', [sessionId, rest]);
+    }
+    at.from = 1;
+    const foreign = await call(db, z.string().nullable(), 'finish_import', [sessionId]);
+    if (foreign !== null) throw new RefusedError({ code: 'ForeignId', kind: 'message', field: 'id', value: foreign });
+  };
   try {
-    await inTransaction(pool, 'BEGIN', (db) => storeBatches(db, session, numbered(batches, lines)));
+    await inTransaction(pool, 'BEGIN', store);
     return undefined;
   } catch (error) {
-    const refusal = error instanceof RefusedError ? error.refusal : (duplicateIn(error) ?? invalidIn(error, lines));
+    const refusal = error instanceof RefusedError ? error.refusal : (duplicateIn(error) ?? invalidIn(error, at));
     if (refusal === undefined) throw error;
     return refusal;
   }
-}
-
-/** Batches as they are, with the numbers of their lines in `lines`; after the last batch, of all lines. */
-async function* numbered(
-  batches: AsyncIterable<string[]>,
-  lines: { from: number; to: number },
-): AsyncGenerator<string[]> {
-  for await (const batch of batches) {
-    lines.from = lines.to + 1;
-    lines.to += batch.length;
-    yield batch;
-  }
-  lines.from = 1;
-}
-
-async function storeBatches(
-  db: pg.PoolClient,
-  { sessionId, userId }: { sessionId: string; userId: string },
-  batches: AsyncIterable<string[]>,
-): Promise<void> {
-  let isFirst = true;
-  for await (const batch of batches) {
-    const lines = isFirst ? batch.slice(1) : batch;
-    if (isFirst) await db.query('SELECT import_session($1, $2, $3)', [sessionId, userId, batch[0]]);
-    if (lines.length > 0) await db.query('SELECT import_lines($1, $2)', [sessionId, lines]);
-    isFirst = false;
-  }
-  const foreign = await call(db, z.string().nullable(), 'finish_import', [sessionId]);
-  if (foreign !== null) throw new RefusedError({ code: 'ForeignId', kind: 'message', field: 'id', value: foreign });
 }
 
 const UNIQUE_VIOLATION = '23505';

@@ -59,6 +59,9 @@ export const exportedMessage = z.strictObject({
   run: z.enum(['finished', 'aborted', 'error']).nullable(),
 });
 
+/** More of the line before it. */
+export const exportedContent = z.strictObject({ kind: z.literal('content'), data: z.string() });
+
 const TOOL_STATES = [
   ...['input-streaming', 'input-available', 'approval-requested', 'approval-responded'],
   ...['output-available', 'output-error', 'output-denied'],

@@ -1,15 +1,18 @@
 import type { z } from 'zod';
 import type { ErrorCode } from '../../domain/errors.ts';
 import { MAX_ANSWER } from '../../domain/max-answer.ts';
-import { byteLength, cleanJson } from '../../domain/text.ts';
-import { faultIn, InvalidInputError, parseInput } from '../../wire/input.ts';
+import { byteLength } from '../../domain/text.ts';
+import { InvalidInputError, parseInput } from '../../wire/input.ts';
 import { exportedMessage, exportedPart, exportedSession } from '../../wire/transfer.ts';
 import { agentOf, type Catalog, modelOf } from '../catalog.ts';
 import { ownMetadata } from '../own-metadata.ts';
-import type { Line } from './lines.ts';
+import type { ParsedLine } from './line-reader.ts';
 
 /** Positions from one message of the user to the next. */
 const BETWEEN_MESSAGES = 1_000;
+
+/** Longest message with its parts, in bytes: what the model can see of a conversation (32 MiB), and an answer. */
+const MAX_MESSAGE = 3 * MAX_ANSWER;
 
 /** What an import has read so far: what its next line may be. */
 interface Place {
@@ -36,13 +39,13 @@ export class ImportCheck {
   }
 
   /** Checks the next line. Returns it as it is stored: JSON whose numbers Postgres can hold, too. */
-  line({ number, text }: Line): string {
+  line({ number, value }: ParsedLine): string {
     const field = `line ${number}`;
-    const value = jsonOf(text, field);
     const { kind } = value;
+    if (kind === 'content') throw wrongOrder(field, 'a part before it whose data is null');
     if (kind !== 'session' && kind !== 'message' && kind !== 'part') {
       throw new InvalidInputError(
-        [{ field: `${field}.kind`, expected: '"session", "message" or "part"' }],
+        [{ field: `${field}.kind`, expected: '"session", "message", "part" or "content"' }],
         'InvalidLine',
       );
     }
@@ -109,9 +112,9 @@ export class ImportCheck {
   private count(stored: string, field: string): void {
     const place = this.place as Place;
     place.bytes += byteLength(stored);
-    if (place.bytes <= MAX_ANSWER) return;
+    if (place.bytes <= MAX_MESSAGE) return;
     throw new InvalidInputError(
-      [{ field, expected: `at most ${MAX_ANSWER} bytes in a message and its parts` }],
+      [{ field, expected: `at most ${MAX_MESSAGE} bytes in a message and its parts` }],
       'TooLarge',
     );
   }
@@ -121,7 +124,8 @@ function wrongOrder(field: string, expected: string): InvalidInputError {
   return new InvalidInputError([{ field, expected }], 'WrongOrder');
 }
 
-function parsed<T>(schema: z.ZodType<T>, value: unknown, field: string): T {
+/** A line that fits a schema. @throws {InvalidInputError} `InvalidLine` */
+export function parsed<T>(schema: z.ZodType<T>, value: unknown, field: string): T {
   try {
     return parseInput(schema, value, [field]);
   } catch (error) {
@@ -129,23 +133,4 @@ function parsed<T>(schema: z.ZodType<T>, value: unknown, field: string): T {
       ? new InvalidInputError(error.errors, 'InvalidLine' satisfies ErrorCode)
       : error;
   }
-}
-
-/** The object in a line: JSON that Postgres can store, too. */
-function jsonOf(text: string, field: string): Record<string, unknown> {
-  const invalid = (expected: string) => new InvalidInputError([{ field, expected }], 'InvalidLine');
-  let value: unknown;
-  try {
-    value = JSON.parse(text);
-  } catch {
-    throw invalid('JSON');
-  }
-  if (typeof value !== 'object' || value === null || Array.isArray(value)) throw invalid('a JSON object');
-  const fault = faultIn(value);
-  if (fault !== undefined) throw invalid(fault);
-  // An escape is the only way to write what Postgres refuses: U+0000 and half of a surrogate pair.
-  if (text.includes('\\u') && JSON.stringify(cleanJson(value)) !== JSON.stringify(value)) {
-    throw invalid('no character U+0000 and no half of a surrogate pair');
-  }
-  return value as Record<string, unknown>;
 }

@@ -1,4 +1,3 @@
-import type { FileHandle } from 'node:fs/promises';
 import type pg from 'pg';
 import { PerdureError } from '../../domain/errors.ts';
 import { newId } from '../../domain/ids.ts';
@@ -6,13 +5,12 @@ import { type ImportRefusal, storeImport } from '../../store/transfer.ts';
 import { InvalidInputError } from '../../wire/input.ts';
 import type { Catalog } from '../catalog.ts';
 import { Receiving } from '../uploads/receiving.ts';
-import { bytesOf, namelessFile, onDisk } from '../uploads/spool.ts';
 import { Limiter } from '../wait/limiter.ts';
 import { ImportCheck } from './import-check.ts';
+import { KeptLines } from './kept-lines.ts';
+import { LineReader } from './line-reader.ts';
 import { type Line, linesOf } from './lines.ts';
-
-const BATCH_LINES = 500;
-const BATCH_CHARACTERS = 1024 * 1024;
+import { longData } from './long-data.ts';
 
 /** A session that was imported. */
 export interface Imported {
@@ -50,30 +48,31 @@ export class Imports {
    */
   import(user: string, body: AsyncIterable<Uint8Array>, signal?: AbortSignal): Promise<Imported> {
     return this.receiving.run({ user, signal }, body, async (content) => {
-      await using spool = await namelessFile();
-      const messages = await this.receive(content, spool);
+      await using kept = await KeptLines.open();
+      const messages = await this.receive(content, kept);
       const sessionId = newId('ses');
-      await this.storing.run(() => this.store({ sessionId, userId: user }, spool), signal);
+      await this.storing.run(() => this.store({ sessionId, userId: user }, kept), signal);
       return { session_id: sessionId, messages };
     });
   }
 
   /** Checks the lines while they arrive, and keeps them. Returns the number of messages. */
-  private async receive(body: AsyncIterable<Uint8Array>, spool: FileHandle): Promise<number> {
+  private async receive(body: AsyncIterable<Uint8Array>, kept: KeptLines): Promise<number> {
+    await using reader = new LineReader(linesOf(atMost(this.maxBytes, body)));
     const check = new ImportCheck(this.catalog);
-    let lines = 0;
-    for await (const line of linesOf(atMost(this.maxBytes, body))) {
-      const text = check.line(line);
-      await onDisk(() => spool.appendFile(`${text}\n`));
-      lines = line.number;
+    for (let line = await reader.next(); line !== undefined; line = await reader.next()) {
+      const { number, value } = line;
+      if (value['kind'] === 'part' && value['data'] === null) {
+        value['data'] = await longData(`line ${number}`, reader.contents());
+      }
+      await kept.add({ number, text: check.line(line) });
     }
-    return check.end(lines);
+    return check.end(reader.number);
   }
 
-  private async store(session: { sessionId: string; userId: string }, spool: FileHandle): Promise<void> {
-    const lines = () => linesOf(bytesOf(spool));
-    const refusal = await storeImport(this.db, session, batchesOf(lines()));
-    if (refusal) throw await refused(refusal, lines());
+  private async store(session: { sessionId: string; userId: string }, kept: KeptLines): Promise<void> {
+    const refusal = await storeImport(this.db, session, kept.batches());
+    if (refusal) throw await refused(refusal, kept.lines());
   }
 }
 
@@ -86,21 +85,6 @@ async function* atMost(maxBytes: number, body: AsyncIterable<Uint8Array>): Async
     }
     yield piece;
   }
-}
-
-async function* batchesOf(lines: AsyncIterable<Line>): AsyncGenerator<string[]> {
-  let batch: string[] = [];
-  let characters = 0;
-  for await (const { text } of lines) {
-    if (batch.length === BATCH_LINES || (batch.length > 0 && characters + text.length > BATCH_CHARACTERS)) {
-      yield batch;
-      batch = [];
-      characters = 0;
-    }
-    batch.push(text);
-    characters += text.length;
-  }
-  if (batch.length > 0) yield batch;
 }
 
 /** The error of a refusal, with the number of its line. */

@@ -14,11 +14,12 @@ const FIRST_BYTES = 64 * 1024;
 
 /**
  * Splits bytes into lines. Keeps at most one line in memory. The last line may end without a newline.
- * @throws {InvalidInputError} `TooLarge` as soon as a line has more than 4 MiB, `InvalidLine` for invalid UTF-8
+ * @throws {InvalidInputError} `TooLarge` as soon as a line has more than `maxBytes`, by default 4 MiB, `InvalidLine` for invalid
+ * UTF-8
  */
-export async function* linesOf(chunks: AsyncIterable<Uint8Array>): AsyncGenerator<Line> {
+export async function* linesOf(chunks: AsyncIterable<Uint8Array>, maxBytes = MAX_LINE_BYTES): AsyncGenerator<Line> {
   let number = 1;
-  const held = new HeldLine();
+  const held = new HeldLine(maxBytes);
   for await (const chunk of chunks) {
     let from = 0;
     for (let end = chunk.indexOf(NEWLINE); end >= 0; end = chunk.indexOf(NEWLINE, from)) {
@@ -36,12 +37,17 @@ class HeldLine {
   bytes = 0;
   private buffer = Buffer.allocUnsafe(FIRST_BYTES);
   private readonly decoder = new TextDecoder('utf-8', { fatal: true, ignoreBOM: true });
+  private readonly maxBytes: number;
+
+  constructor(maxBytes: number) {
+    this.maxBytes = maxBytes;
+  }
 
   add(piece: Uint8Array, number: number): void {
     const bytes = this.bytes + piece.byteLength;
-    if (bytes > MAX_LINE_BYTES) {
+    if (bytes > this.maxBytes) {
       throw new InvalidInputError(
-        [{ field: `line ${number}`, expected: `at most ${MAX_LINE_BYTES} bytes` }],
+        [{ field: `line ${number}`, expected: `at most ${this.maxBytes} bytes` }],
         'TooLarge',
       );
     }

@@ -40,6 +40,19 @@ CREATE OR REPLACE FUNCTION part_line(p_session text, p_part text) RETURNS text L
     FROM chat_parts_live WHERE session_id = p_session AND id = p_part
 $$;
 
+-- The lines of a part whose own would be too long for an import: without its data, whose JSON follows in lines of half a million
+-- characters.
+CREATE OR REPLACE FUNCTION long_part_lines(p_line text) RETURNS SETOF text LANGUAGE plpgsql IMMUTABLE AS $$
+DECLARE
+  v_piece constant integer := 524288;
+  v_data text := p_line::jsonb -> 'data';
+BEGIN
+  RETURN NEXT (p_line::jsonb || '{"data": null}')::text;
+  FOR v_at IN 1..length(v_data) BY v_piece LOOP
+    RETURN NEXT jsonb_build_object('kind', 'content', 'data', substr(v_data, v_at, v_piece))::text;
+  END LOOP;
+END $$;
+
 -- The next lines of an export after (position, part), up to the position `p_last`, until they have 1 MiB or are those of
 -- 1,000 messages. The part of a message's own line is -1. Line by line: 50 of them may have many MiB.
 CREATE OR REPLACE FUNCTION export_lines(p_session text, p_position bigint, p_part integer, p_last bigint)
@@ -65,8 +78,12 @@ BEGIN
     LOOP
       part := v_part.index;
       line := CASE WHEN v_part.id IS NULL THEN message_line(v_message) ELSE part_line(p_session, v_part.id) END;
-      RETURN NEXT;
       v_left := v_left - octet_length(line);
+      IF octet_length(line) <= 3 * 1048576 THEN
+        RETURN NEXT;
+      ELSE
+        FOR line IN SELECT long_part_lines(line) LOOP RETURN NEXT; END LOOP;
+      END IF;
       IF v_left <= 0 THEN RETURN; END IF;
     END LOOP;
   END LOOP;

@@ -1,4 +1,5 @@
 // Export and import of sessions, through HTTP. Temporal is down.
+import { randomBytes } from 'node:crypto';
 import { once } from 'node:events';
 import { get, type IncomingMessage } from 'node:http';
 import { setImmediate } from 'node:timers/promises';
@@ -17,7 +18,7 @@ import { rows, Session, textPart, toolPart } from '../rows/session.ts';
 
 type Line = Record<string, unknown> & { metadata?: Record<string, unknown> };
 
-const MAX_IMPORT = 24 * 1024 ** 2;
+const MAX_IMPORT = 56 * 1024 ** 2;
 
 let databaseUrl: string;
 let host: TestHost;
@@ -171,6 +172,30 @@ describe('export and import', () => {
     const { status, body } = await imported(ada, text);
     expect(status).toBe(201);
     expect(await exported(ada, body['session_id']!)).toBe(text);
+  });
+
+  it('T7 a part that is longer than a line may be is split, and whole again', async () => {
+    const session = await conversation(db, 'one');
+    const [answer] = await session.parts(1);
+    const long = (text: string) =>
+      db.query(`UPDATE chat_parts SET type = $2::jsonb ->> 'type', data = $2::jsonb WHERE session_id = $1 AND id = $3`, [
+        session.id,
+        text,
+        answer!['id'],
+      ]);
+    const url = `data:image/png;base64,${randomBytes(9 * 1024 ** 2).toString('base64')}`;
+    for (const data of [
+      { type: 'file', mediaType: 'image/png', url },
+      { type: 'text', text: `"🦭 \\ grün \n ${'ü'.repeat(6_000_001)}` },
+    ]) {
+      await long(JSON.stringify(data));
+      const text = await exported(ada, session.id);
+      expect(Math.max(...text.split('\n').map((line) => Buffer.byteLength(line)))).toBeLessThan(4 * 1024 ** 2);
+      const { status, body } = await imported(ada, text);
+      expect([status, body['detail']]).toEqual([201, undefined]);
+      expect(await exported(ada, body['session_id']!)).toBe(text);
+      expect((await new Session(db, body['session_id']).parts(1))[0]!['data']).toEqual(data);
+    }
   });
 
   it('T7 an empty session too, with or without a newline at the end', async () => {
@@ -387,7 +412,43 @@ describe('an import is refused with the number of its line, and nothing is store
 
   // Of the export: 1 the session, 2 a message, 3 its part, 4 a message, 5 its part, …
   it.each<[string, (lines: Line[]) => void, string, string]>([
-    ['another kind', set(2, { kind: 'thing' }), 'InvalidLine', 'line 3.kind: expected "session", "message" or "part"'],
+    ['another kind', set(2, { kind: 'thing' }), 'InvalidLine', 'line 3.kind: expected "session", "message", "part" or'],
+    ['a part without data', set(2, { data: null }), 'InvalidLine', 'line 3.data: expected JSON'],
+    [
+      'a part whose data is no JSON',
+      (all) => {
+        set(2, { data: null })(all);
+        all.splice(3, 0, { kind: 'content', data: '{"type":' }, { kind: 'content', data: '"text"' });
+      },
+      'InvalidLine',
+      'line 3.data: expected JSON',
+    ],
+    [
+      'content that is no text',
+      (all) => {
+        set(2, { data: null })(all);
+        all.splice(3, 0, { kind: 'content', data: 1 } as unknown as Line);
+      },
+      'InvalidLine',
+      'line 4.data: expected a string',
+    ],
+    [
+      'content of no part',
+      (all) => all.splice(3, 0, { kind: 'content', data: '{}' }),
+      'WrongOrder',
+      'line 4: expected a part before it whose data is null',
+    ],
+    [
+      'a value twice after a part in pieces',
+      (all) => {
+        const data = JSON.stringify(all[2]!['data']);
+        set(2, { data: null })(all);
+        set(4, { id: all[2]!['id'] })(all);
+        all.splice(3, 0, { kind: 'content', data: data.slice(0, 9) }, { kind: 'content', data: data.slice(9) });
+      },
+      'DuplicateId',
+      'line 7.id: expected another one',
+    ],
     ['another version', set(0, { version: 2 }), 'InvalidLine', 'line 1.version: expected version 1'],
     ['an unknown field', set(1, { hello: 1 }), 'InvalidLine', 'line 2.hello: expected no such field'],
     ['no id', set(1, { id: undefined }), 'InvalidLine', 'line 2.id: expected an id'],
@@ -582,17 +643,25 @@ describe('an import is refused with the number of its line, and nothing is store
       position: (n + 1) * 1000,
       metadata: { note: megabytes(3) },
     });
-    const all = [{ ...session, messages: 9 }, ...Array.from({ length: 9 }, (_, n) => large(n))];
+    const all = [{ ...session, messages: 20 }, ...Array.from({ length: 20 }, (_, n) => large(n))];
     const expected = `body: expected at most ${MAX_IMPORT} bytes (PERDURE_MAX_IMPORT)`;
     await refusedWith(joined(all), 413, 'TooLarge', expected);
   });
 
-  it('T7 a message with parts of more than 16 MiB', async () => {
+  it('T7 a message with parts of more than 48 MiB, and a part with data of more than 17', async () => {
     const [session, message, part] = lines as [Line, Line, Line];
     const large = (n: number) => ({ ...part, id: `p${n}`, index: n, data: { type: 'text', text: megabytes(3) } });
-    const all = [{ ...session, messages: 1 }, message, ...Array.from({ length: 6 }, (_, n) => large(n))];
-    await refusedWith(joined(all), 413, 'TooLarge', 'line 8: expected at most 16777216 bytes in a message');
+    const all = [{ ...session, messages: 1 }, message, ...Array.from({ length: 16 }, (_, n) => large(n))];
+    await refusedWith(joined(all), 413, 'TooLarge', 'line 18: expected at most 50331648 bytes in a message');
     expect((await imported(ada, joined(all.slice(0, -1)))).status).toBe(201);
+    const pieces = Array.from({ length: 6 }, () => ({ kind: 'content', data: megabytes(3) }));
+    const long = [session, message, { ...part, data: null }, ...pieces];
+    await refusedWith(
+      joined(long),
+      413,
+      'TooLarge',
+      'line 9: expected at most 17825792 characters in the data of line 3',
+    );
   });
 
   it('T7 what Postgres refuses after all', async () => {
