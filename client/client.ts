@@ -144,9 +144,10 @@ export class PerdureClient {
     this.initiatives = new Initiatives({ db, readDb, bus, waker: this.waker, workspaces: catalog?.workspaces });
     this.commands = createCommands({ db, workflows, reads: this.reads, catalog });
     this.erasure = new Erasure({ db, temporal, bus });
-    this.attachments = new Attachments({ db, contents: new Contents(db, options.s3), maxBytes: maxFileBytes });
-    this.exports = new Exports(readDb);
-    this.imports = new Imports({ db, catalog, maxBytes: maxImportBytes });
+    const files = { contents: new Contents(db, options.s3), maxBytes: maxFileBytes };
+    this.attachments = new Attachments({ db, ...files });
+    this.exports = new Exports({ db: readDb, contents: files.contents });
+    this.imports = new Imports({ db, catalog, maxBytes: maxImportBytes, files });
     const { attachments } = this;
     this.submission = new Submission({ db, workflows, bus, log, catalog, attachments, maxMessageBytes, maxQueue });
     this.answers = new CallAnswers({ db, bus, commands: this.commands, submission: this.submission });

@@ -138,16 +138,16 @@ async function* chunksFrom(
 }
 
 /** The same bytes in pieces of equal length, but for the last one. A piece is valid until the next one is asked for. */
-async function* inChunks(bytes: AsyncIterable<Uint8Array>): AsyncGenerator<Buffer> {
-  const chunk = Buffer.alloc(CHUNK_BYTES);
+export async function* inChunks(bytes: AsyncIterable<Uint8Array>, chunkBytes = CHUNK_BYTES): AsyncGenerator<Buffer> {
+  const chunk = Buffer.alloc(chunkBytes);
   let length = 0;
   for await (const piece of bytes) {
     for (let at = 0; at < piece.length;) {
-      const part = piece.subarray(at, at + CHUNK_BYTES - length);
+      const part = piece.subarray(at, at + chunkBytes - length);
       chunk.set(part, length);
       length += part.length;
       at += part.length;
-      if (length < CHUNK_BYTES) continue;
+      if (length < chunkBytes) continue;
       yield chunk;
       length = 0;
     }

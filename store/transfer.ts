@@ -1,5 +1,6 @@
 import type pg from 'pg';
 import { z } from 'zod';
+import { placeOfContent } from './contents.ts';
 import { call, type Db, many, maybeOne } from './db.ts';
 
 /** A place in an export: a message's position, and the index of its part; -1 is the message itself. */
@@ -21,23 +22,32 @@ export function exportedLines(
 }
 
 const exportedSession = z.object({ line: z.string(), last: z.number() });
+const exportedFile = z.object({ line: z.string(), content_id: z.string(), place: placeOfContent, size: z.number() });
+
+/** The line of an attachment, and the content that follows it. */
+export type ExportedFile = z.infer<typeof exportedFile>;
 
 /**
- * Reads the lines of a session's export from one snapshot, whatever changes meanwhile.
- * @param take is called with the next lines, about 1 MiB
- * @returns false: there is no such session
+ * Reads a session's export from one snapshot, whatever changes meanwhile: the line of the session, those of its attachments, and
+ * those of its messages and their parts.
+ * @param take is called with the next lines of messages and parts, about 1 MiB
+ * @returns undefined: there is no such session
  */
-export function readExport(pool: pg.Pool, sessionId: string, take: (lines: string) => Promise<void>): Promise<boolean> {
+export function readExport(
+  pool: pg.Pool,
+  sessionId: string,
+  take: (lines: string) => Promise<void>,
+): Promise<{ line: string; files: ExportedFile[] } | undefined> {
   return inTransaction(pool, 'BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY', async (db) => {
     const sql = 'SELECT line, last FROM export_session($1) WHERE line IS NOT NULL';
     const session = await maybeOne(db, exportedSession, sql, [sessionId]);
-    if (!session) return false;
-    await take(`${session.line}\n`);
+    if (!session) return undefined;
+    const files = await many(db, exportedFile, 'SELECT * FROM export_attachments($1)', [sessionId]);
     let place: ExportPlace = { at: 0, part: -1 };
     for (;;) {
       const lines = await exportedLines(db, sessionId, place, session.last);
       const end = lines.at(-1);
-      if (end === undefined) return true;
+      if (end === undefined) return { line: session.line, files };
       place = end;
       await take(lines.map(({ line }) => `${line}\n`).join(''));
     }
@@ -61,16 +71,16 @@ async function inTransaction<T>(pool: pg.Pool, begin: string, work: (db: pg.Pool
 }
 
 /**
- * Why the lines of an import were not stored: a value that occurs twice, a reference to a message that is not there, or a value
- * that Postgres cannot hold.
+ * Why the lines of an import were not stored: a value that occurs twice, a reference to a message that is not there, an attachment
+ * that no part refers to, or a value that Postgres cannot hold.
  */
 export type ImportRefusal = IdRefusal | { code: 'InvalidLine'; from: number; to: number };
 
 interface IdRefusal {
   code: 'DuplicateId' | 'ForeignId';
   /** The line at fault: the first or, of a duplicate, the second one of this kind with this value in this field. */
-  kind: 'message' | 'part';
-  field: 'id' | 'tool_call_id';
+  kind: 'attachment' | 'message' | 'part';
+  field: 'id' | 'digest' | 'tool_call_id';
   value: string;
 }
 
@@ -106,8 +116,13 @@ export async function storeImport(
       if (rest.length > 0) await db.query('SELECT import_lines($1, $2)', [sessionId, rest]);
     }
     at.from = 1;
-    const foreign = await call(db, z.string().nullable(), 'finish_import', [sessionId]);
-    if (foreign !== null) throw new RefusedError({ code: 'ForeignId', kind: 'message', field: 'id', value: foreign });
+    for (const [kind, check] of [
+      ['message', 'finish_import'],
+      ['attachment', 'unnamed_attachment'],
+    ] as const) {
+      const value = await call(db, z.string().nullable(), check, [sessionId]);
+      if (value !== null) throw new RefusedError({ code: 'ForeignId', kind, field: 'id', value });
+    }
   };
   try {
     await inTransaction(pool, 'BEGIN', store);
@@ -121,6 +136,8 @@ export async function storeImport(
 
 const UNIQUE_VIOLATION = '23505';
 const DUPLICATES: Readonly<Record<string, Pick<IdRefusal, 'kind' | 'field'>>> = {
+  attachments_pkey: { kind: 'attachment', field: 'id' },
+  attachments_by_digest: { kind: 'attachment', field: 'digest' },
   chat_messages_pkey: { kind: 'message', field: 'id' },
   chat_parts_pkey: { kind: 'part', field: 'id' },
   chat_parts_of_tool_calls: { kind: 'part', field: 'tool_call_id' },
@@ -129,7 +146,7 @@ const DUPLICATES: Readonly<Record<string, Pick<IdRefusal, 'kind' | 'field'>>> = 
 function duplicateIn(error: unknown): IdRefusal | undefined {
   const { code, constraint = '', detail = '' } = error as pg.DatabaseError;
   const found = code === UNIQUE_VIOLATION ? DUPLICATES[constraint] : undefined;
-  const value = /=\([^,]*, (?<value>.*)\) already exists\.$/s.exec(detail)?.groups?.['value'];
+  const value = /=\([^,]*, (?:\\x)?(?<value>.*)\) already exists\.$/s.exec(detail)?.groups?.['value'];
   return found && value !== undefined ? { code: 'DuplicateId', ...found, value } : undefined;
 }
 

@@ -79,14 +79,16 @@ const DATA_URL =
 /** Of a file part. */
 const FILE_URL = new RegExp(`${ATTACHMENT_URL.source}|${DATA_URL.source}`);
 
-const BASE64 = /^[A-Za-z0-9+/]*={0,2}$/;
+/** Whether a text of any length is base64; a pattern that repeats a group runs out of its stack after 8 MiB. */
+export function isBase64(text: string): boolean {
+  return text.length % 4 === 0 && /^[A-Za-z0-9+/]*={0,2}$/.test(text);
+}
 
-/** The same for a URL of many megabytes, where a pattern that repeats a group runs out of its stack. */
+/** As `FILE_URL`, of any length. */
 export function isFileUrl(url: string): boolean {
   const comma = url.indexOf(',');
   if (comma < 0) return ATTACHMENT_URL.test(url);
-  const content = url.slice(comma + 1);
-  return DATA_URL.test(url.slice(0, comma + 1)) && content.length % 4 === 0 && BASE64.test(content);
+  return DATA_URL.test(url.slice(0, comma + 1)) && isBase64(url.slice(comma + 1));
 }
 
 /** A part of a user message. Other fields are dropped. */

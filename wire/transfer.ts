@@ -59,7 +59,19 @@ export const exportedMessage = z.strictObject({
   run: z.enum(['finished', 'aborted', 'error']).nullable(),
 });
 
-/** More of the line before it. */
+export const exportedAttachment = z.strictObject({
+  kind: z.literal('attachment'),
+  id: z.string().regex(/^att_[0-9A-Za-z]{1,40}$/, 'the id of an attachment'),
+  /** SHA-256. */
+  digest: z.string().regex(/^[0-9a-f]{64}$/, '64 hexadecimal digits'),
+  media_type: z.string(),
+  filename: z.string().max(256, 'at most 256 characters').nullable(),
+  /** In bytes. */
+  size: z.int('a whole number').min(1),
+  created_at: time,
+});
+
+/** More of the line before it: base64 of an attachment's bytes, or JSON of a part's data. */
 export const exportedContent = z.strictObject({ kind: z.literal('content'), data: z.string() });
 
 const TOOL_STATES = [

@@ -1,6 +1,8 @@
 import type pg from 'pg';
 import { PerdureError } from '../../domain/errors.ts';
-import { readExport } from '../../store/transfer.ts';
+import { type Contents, inChunks } from '../../store/contents.ts';
+import { readOwner } from '../../store/sessions.ts';
+import { type ExportedFile, readExport } from '../../store/transfer.ts';
 import { sessionNotFound } from '../refusal-errors.ts';
 import { bytesOf, namelessFile, onDisk } from '../uploads/spool.ts';
 import { Limiter } from '../wait/limiter.ts';
@@ -10,14 +12,18 @@ const OF_A_USER = 4;
 /** Exports that are read from Postgres at a time: each holds a connection. */
 const READ_AT_ONCE = 2;
 
+/** Bytes in a line of content: a megabyte of base64. */
+const CONTENT_BYTES = 768 * 1024;
+
 /** Exports sessions. */
 export class Exports {
   private readonly db: pg.Pool;
+  private readonly contents: Contents;
   private readonly reading = new Limiter(READ_AT_ONCE);
   private readonly users = new Map<string, number>();
 
-  constructor(db: pg.Pool) {
-    this.db = db;
+  constructor(deps: { db: pg.Pool; contents: Contents }) {
+    ({ db: this.db, contents: this.contents } = deps);
   }
 
   /**
@@ -29,9 +35,23 @@ export class Exports {
     using _ = this.admit(user);
     await using spool = await namelessFile();
     const take = (lines: string) => onDisk(() => spool.appendFile(lines));
-    const isFound = await this.reading.run(() => readExport(this.db, sessionId, take));
-    if (!isFound) throw sessionNotFound();
+    const found = await this.reading.run(() => readExport(this.db, sessionId, take));
+    if (!found) throw sessionNotFound();
+    yield Buffer.from(`${found.line}\n`);
+    for (const file of found.files) yield* this.file(sessionId, file);
     yield* bytesOf(spool);
+  }
+
+  /** The line of an attachment, and those of its content. None, if its bytes are lost. */
+  private async *file(sessionId: string, { line, size, ...content }: ExportedFile): AsyncGenerator<Uint8Array> {
+    let left = size;
+    for await (const chunk of inChunks(this.contents.get(content), CONTENT_BYTES)) {
+      if (left === size) yield Buffer.from(`${line}\n`);
+      left -= chunk.length;
+      yield Buffer.from(`{"data": "${chunk.toString('base64')}", "kind": "content"}\n`);
+    }
+    if (left !== 0 && (await readOwner(this.db, sessionId)) === undefined) throw sessionNotFound();
+    if (left !== 0 && left !== size) throw new Error('the content of an attachment is not whole');
   }
 
   private admit(user: string): Disposable {

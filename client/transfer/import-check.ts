@@ -3,7 +3,7 @@ import type { ErrorCode } from '../../domain/errors.ts';
 import { MAX_ANSWER } from '../../domain/max-answer.ts';
 import { byteLength } from '../../domain/text.ts';
 import { InvalidInputError, parseInput } from '../../wire/input.ts';
-import { exportedMessage, exportedPart, exportedSession } from '../../wire/transfer.ts';
+import { exportedAttachment, exportedMessage, exportedPart, exportedSession } from '../../wire/transfer.ts';
 import { agentOf, type Catalog, modelOf } from '../catalog.ts';
 import { ownMetadata } from '../own-metadata.ts';
 import type { ParsedLine } from './line-reader.ts';
@@ -42,19 +42,15 @@ export class ImportCheck {
   line({ number, value }: ParsedLine): string {
     const field = `line ${number}`;
     const { kind } = value;
-    if (kind === 'content') throw wrongOrder(field, 'a part before it whose data is null');
-    if (kind !== 'session' && kind !== 'message' && kind !== 'part') {
-      throw new InvalidInputError(
-        [{ field: `${field}.kind`, expected: '"session", "message", "part" or "content"' }],
-        'InvalidLine',
-      );
+    if (kind === 'content') throw wrongOrder(field, 'an attachment before it, or a part whose data is null');
+    if (!isKind(kind)) {
+      const expected = '"session", "attachment", "message", "part" or "content"';
+      throw new InvalidInputError([{ field: `${field}.kind`, expected }], 'InvalidLine');
     }
     if ((kind === 'session') !== (this.place === undefined)) {
       throw wrongOrder(field, this.place ? 'a message or a part' : 'the line of the session first');
     }
-    if (kind === 'session') this.session(parsed(exportedSession, value, field));
-    else if (kind === 'message') this.message(parsed(exportedMessage, value, field), field);
-    else this.part(parsed(exportedPart, value, field), field);
+    this[kind](value, field);
     const stored = JSON.stringify(value);
     this.count(stored, field);
     return stored;
@@ -69,14 +65,23 @@ export class ImportCheck {
     throw new InvalidInputError([{ field: `line ${lines}`, expected }], 'InvalidLine');
   }
 
-  private session(session: z.output<typeof exportedSession>): void {
+  private session(value: unknown, field: string): void {
+    const session = parsed(exportedSession, value, field);
     agentOf(this.catalog, session.agent);
     modelOf(this.catalog, session.model);
     ownMetadata(session.metadata);
     this.place = { session, messages: 0, message: undefined, part: -1, bytes: 0 };
   }
 
-  private message({ id, position, role }: z.output<typeof exportedMessage>, field: string): void {
+  private attachment(value: unknown, field: string): void {
+    parsed(exportedAttachment, value, field);
+    const place = this.place as Place;
+    if (place.message) throw wrongOrder(field, 'a message or a part: attachments come before all messages');
+    place.bytes = 0;
+  }
+
+  private message(value: unknown, field: string): void {
+    const { id, position, role } = parsed(exportedMessage, value, field);
     const place = this.place as Place;
     if (place.message && position <= place.message.position) {
       throw wrongOrder(
@@ -95,7 +100,8 @@ export class ImportCheck {
     place.bytes = 0;
   }
 
-  private part({ message_id, index }: z.output<typeof exportedPart>, field: string): void {
+  private part(value: unknown, field: string): void {
+    const { message_id, index } = parsed(exportedPart, value, field);
     const place = this.place as Place;
     if (!place.message) throw wrongOrder(field, 'a message before its parts');
     if (message_id !== place.message.id) {
@@ -118,6 +124,12 @@ export class ImportCheck {
       'TooLarge',
     );
   }
+}
+
+const KINDS = ['session', 'attachment', 'message', 'part'] as const;
+
+function isKind(kind: unknown): kind is (typeof KINDS)[number] {
+  return (KINDS as readonly unknown[]).includes(kind);
 }
 
 function wrongOrder(field: string, expected: string): InvalidInputError {

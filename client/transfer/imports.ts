@@ -1,8 +1,12 @@
 import type pg from 'pg';
+import type { z } from 'zod';
+import { keptName } from '../../domain/attachments.ts';
 import { PerdureError } from '../../domain/errors.ts';
 import { newId } from '../../domain/ids.ts';
+import type { Contents } from '../../store/contents.ts';
 import { type ImportRefusal, storeImport } from '../../store/transfer.ts';
-import { InvalidInputError } from '../../wire/input.ts';
+import { type FieldError, InvalidInputError } from '../../wire/input.ts';
+import type { exportedAttachment } from '../../wire/transfer.ts';
 import type { Catalog } from '../catalog.ts';
 import { Receiving } from '../uploads/receiving.ts';
 import { Limiter } from '../wait/limiter.ts';
@@ -11,6 +15,7 @@ import { KeptLines } from './kept-lines.ts';
 import { LineReader } from './line-reader.ts';
 import { type Line, linesOf } from './lines.ts';
 import { longData } from './long-data.ts';
+import { receiveFile } from './receive-file.ts';
 
 /** A session that was imported. */
 export interface Imported {
@@ -31,11 +36,18 @@ export class Imports {
   private readonly db: pg.Pool;
   private readonly catalog: Catalog | undefined;
   private readonly maxBytes: number;
+  private readonly files: { contents: Contents; maxBytes: number };
   private readonly receiving = new Receiving(AT_ONCE, OF_A_USER);
   private readonly storing = new Limiter(STORED_AT_ONCE);
 
-  constructor(deps: { db: pg.Pool; catalog: Catalog | undefined; maxBytes: number }) {
-    ({ db: this.db, catalog: this.catalog, maxBytes: this.maxBytes } = deps);
+  /** @param deps.files where attachments are stored, and the longest of them in bytes */
+  constructor(deps: {
+    db: pg.Pool;
+    catalog: Catalog | undefined;
+    maxBytes: number;
+    files: { contents: Contents; maxBytes: number };
+  }) {
+    ({ db: this.db, catalog: this.catalog, maxBytes: this.maxBytes, files: this.files } = deps);
   }
 
   /**
@@ -61,11 +73,17 @@ export class Imports {
     await using reader = new LineReader(linesOf(atMost(this.maxBytes, body)));
     const check = new ImportCheck(this.catalog);
     for (let line = await reader.next(); line !== undefined; line = await reader.next()) {
-      const { number, value } = line;
-      if (value['kind'] === 'part' && value['data'] === null) {
-        value['data'] = await longData(`line ${number}`, reader.contents());
+      const field = `line ${line.number}`;
+      const { value } = line;
+      if (value['kind'] === 'part' && value['data'] === null) value['data'] = await longData(field, reader.contents());
+      let text = check.line(line);
+      if (value['kind'] === 'attachment') {
+        const attachment = value as z.output<typeof exportedAttachment>;
+        const filename = keptName(attachment.filename ?? undefined);
+        const content_id = await receiveFile(this.files, { field, attachment, lines: reader.contents() });
+        text = JSON.stringify({ ...attachment, filename, content_id });
       }
-      await kept.add({ number, text: check.line(line) });
+      await kept.add({ number: line.number, text });
     }
     return check.end(reader.number);
   }
@@ -104,9 +122,16 @@ async function refused(refusal: ImportRefusal, lines: AsyncIterable<Line>): Prom
     left -= 1;
     if (left === 0) break;
   }
-  const fault =
-    code === 'DuplicateId'
-      ? { field: `line ${at}.${field}`, expected: `another one: "${value}" occurs before` }
-      : { field: `line ${at}.metadata.hidden_by.id`, expected: 'the id of a later message' };
-  return new InvalidInputError([fault], code);
+  const line = `line ${at}`;
+  return new InvalidInputError([code === 'DuplicateId' ? duplicate(line, refusal) : foreign(line, kind)], code);
+}
+
+function duplicate(line: string, { field, value }: { field: string; value: string }): FieldError {
+  return { field: `${line}.${field}`, expected: `another one: "${value}" occurs before` };
+}
+
+function foreign(line: string, kind: 'attachment' | 'message' | 'part'): FieldError {
+  return kind === 'attachment'
+    ? { field: `${line}.id`, expected: 'the id of an attachment that a part refers to' }
+    : { field: `${line}.metadata.hidden_by.id`, expected: 'the id of a later message' };
 }

@@ -27,17 +27,21 @@ BEGIN
            WHERE session_id = p_session AND digest = decode(p_digest, 'hex'));
 END $$;
 
--- Gives a copy of a session the attachments that its file parts and the outputs of its tools refer to.
+-- The URLs of files in the file parts of a session and in the outputs of its tools.
+CREATE OR REPLACE FUNCTION file_urls(p_session text) RETURNS SETOF text LANGUAGE sql STABLE SET enable_seqscan = off AS $$
+  SELECT data ->> 'url' FROM chat_parts WHERE session_id = p_session AND type = 'file'
+  UNION ALL
+  SELECT jsonb_path_query(data, '$.output.content[*].url') #>> '{}'
+    FROM chat_parts WHERE session_id = p_session AND tool_state = 'output-available'
+$$;
+
+-- Gives a copy of a session the attachments that its messages refer to.
 CREATE OR REPLACE FUNCTION copy_attachments(p_session text, p_copy text) RETURNS void LANGUAGE sql SET enable_seqscan = off AS $$
   INSERT INTO attachments (session_id, attachment_id, content_id, digest, media_type, filename, size, created_at)
   SELECT p_copy, attachment_id, content_id, digest, media_type, filename, size, created_at
     FROM attachments
    WHERE session_id = p_session
-     AND 'perdure:' || attachment_id IN (
-       SELECT data ->> 'url' FROM chat_parts WHERE session_id = p_copy AND type = 'file'
-       UNION ALL
-       SELECT jsonb_path_query(data, '$.output.content[*].url') #>> '{}'
-         FROM chat_parts WHERE session_id = p_copy AND tool_state = 'output-available')
+     AND 'perdure:' || attachment_id IN (SELECT file_urls(p_copy))
 $$;
 
 -- Deletes the attachments of sessions. Contents that no other session has are left to a worker, which deletes one at a time

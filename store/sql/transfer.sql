@@ -1,5 +1,6 @@
--- Export and import of a session as JSON lines: one of the session, then one of each message, followed by those of its parts
--- in order. Ids of messages and parts stay as they are: they are unique within a session.
+-- Export and import of a session as JSON lines: one of the session, then one of each attachment that its messages refer to, followed
+-- by those of its content, then one of each message, followed by those of its parts in order. Ids of messages, parts and attachments
+-- stay as they are: they are unique within a session.
 
 -- A time with its microseconds, in UTC.
 CREATE OR REPLACE FUNCTION exported_time(p_at timestamptz) RETURNS text LANGUAGE sql IMMUTABLE AS $$
@@ -15,6 +16,17 @@ CREATE OR REPLACE FUNCTION export_session(p_session text, OUT line text, OUT las
     FROM chat_sessions,
          (SELECT count(*) AS n, coalesce(max(position), 0) AS last FROM chat_messages WHERE session_id = p_session) AS messages
    WHERE session_id = p_session
+$$;
+
+-- The lines of the attachments that the messages of a session refer to, and where their contents are.
+CREATE OR REPLACE FUNCTION export_attachments(p_session text)
+RETURNS TABLE (line text, content_id text, place text, size bigint) LANGUAGE sql STABLE SET enable_seqscan = off AS $$
+  SELECT jsonb_build_object(
+           'kind', 'attachment', 'id', a.attachment_id, 'digest', encode(a.digest, 'hex'), 'media_type', a.media_type,
+           'filename', a.filename, 'size', a.size, 'created_at', exported_time(a.created_at))::text, c.content_id, c.place, a.size
+    FROM attachments a JOIN attachment_contents c USING (content_id)
+   WHERE a.session_id = p_session AND 'perdure:' || a.attachment_id IN (SELECT file_urls(p_session))
+   ORDER BY a.created_at, a.attachment_id
 $$;
 
 -- The line of a message. `run` says how its run ended, if it is an answer; an open run counts as aborted. Ids of snapshots belong
@@ -106,12 +118,23 @@ CREATE OR REPLACE FUNCTION imported_metadata(p_metadata jsonb) RETURNS jsonb LAN
               ELSE p_metadata END - 'snapshot_id'
 $$;
 
--- Stores lines of messages and parts. An answer with a `run` gets a run of the user message before it, in that state and with the
+-- Stores lines of attachments, with the `content_id` of what was stored for each, and of messages and parts. An answer with a `run` gets a run of the user message before it, in that state and with the
 -- answer's steps.
 CREATE OR REPLACE FUNCTION import_lines(p_session text, p_lines text[]) RETURNS void LANGUAGE plpgsql AS $$
 DECLARE
   v_lines jsonb[] := p_lines::jsonb[];
+  v_contents text[] := ARRAY(SELECT line ->> 'content_id' FROM unnest(v_lines) AS line WHERE line ->> 'kind' = 'attachment');
+  v_used bigint;
 BEGIN
+  IF v_contents <> '{}' THEN
+    INSERT INTO attachments (session_id, attachment_id, content_id, digest, media_type, filename, size, created_at)
+    SELECT p_session, line ->> 'id', line ->> 'content_id', decode(line ->> 'digest', 'hex'), line ->> 'media_type',
+           line ->> 'filename', (line ->> 'size')::bigint, (line ->> 'created_at')::timestamptz
+      FROM unnest(v_lines) AS line WHERE line ->> 'kind' = 'attachment';
+    UPDATE attachment_contents SET unused_since = NULL WHERE content_id = ANY (v_contents);
+    GET DIAGNOSTICS v_used = ROW_COUNT;
+    IF v_used <> cardinality(v_contents) THEN RAISE EXCEPTION 'a content was deleted before it was attached'; END IF;
+  END IF;
   INSERT INTO chat_messages (id, session_id, position, role, metadata, hidden_at, created_at, updated_at)
   SELECT line ->> 'id', p_session, (line ->> 'position')::bigint, line ->> 'role', imported_metadata(line -> 'metadata'),
          (line ->> 'hidden_at')::timestamptz, (line ->> 'created_at')::timestamptz, (line ->> 'updated_at')::timestamptz
@@ -154,3 +177,11 @@ BEGIN
     SELECT count(*) FROM chat_messages WHERE session_id = p_session)), NULL);
   RETURN NULL;
 END $$;
+
+-- An attachment of a session that its messages do not refer to; null: there is none.
+CREATE OR REPLACE FUNCTION unnamed_attachment(p_session text) RETURNS text LANGUAGE sql STABLE SET enable_seqscan = off AS $$
+  SELECT attachment_id FROM attachments
+   WHERE session_id = p_session
+     AND 'perdure:' || attachment_id NOT IN (SELECT url FROM file_urls(p_session) AS url WHERE url IS NOT NULL)
+   LIMIT 1
+$$;

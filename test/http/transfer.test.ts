@@ -178,11 +178,10 @@ describe('export and import', () => {
     const session = await conversation(db, 'one');
     const [answer] = await session.parts(1);
     const long = (text: string) =>
-      db.query(`UPDATE chat_parts SET type = $2::jsonb ->> 'type', data = $2::jsonb WHERE session_id = $1 AND id = $3`, [
-        session.id,
-        text,
-        answer!['id'],
-      ]);
+      db.query(
+        `UPDATE chat_parts SET type = $2::jsonb ->> 'type', data = $2::jsonb WHERE session_id = $1 AND id = $3`,
+        [session.id, text, answer!['id']],
+      );
     const url = `data:image/png;base64,${randomBytes(9 * 1024 ** 2).toString('base64')}`;
     for (const data of [
       { type: 'file', mediaType: 'image/png', url },
@@ -412,7 +411,12 @@ describe('an import is refused with the number of its line, and nothing is store
 
   // Of the export: 1 the session, 2 a message, 3 its part, 4 a message, 5 its part, …
   it.each<[string, (lines: Line[]) => void, string, string]>([
-    ['another kind', set(2, { kind: 'thing' }), 'InvalidLine', 'line 3.kind: expected "session", "message", "part" or'],
+    [
+      'another kind',
+      set(2, { kind: 'thing' }),
+      'InvalidLine',
+      'line 3.kind: expected "session", "attachment", "message", ',
+    ],
     ['a part without data', set(2, { data: null }), 'InvalidLine', 'line 3.data: expected JSON'],
     [
       'a part whose data is no JSON',
@@ -436,7 +440,7 @@ describe('an import is refused with the number of its line, and nothing is store
       'content of no part',
       (all) => all.splice(3, 0, { kind: 'content', data: '{}' }),
       'WrongOrder',
-      'line 4: expected a part before it whose data is null',
+      'line 4: expected an attachment before it, or a part whose data is null',
     ],
     [
       'a value twice after a part in pieces',
