@@ -14,7 +14,7 @@ import { Contents } from '../store/contents.ts';
 import { installationId } from '../store/installation-id.ts';
 import { openSession, renameSession, type SessionView } from '../store/sessions.ts';
 import { parseInput } from '../wire/input.ts';
-import { openBody, renameBody } from '../wire/requests.ts';
+import { importQuery, openBody, renameBody } from '../wire/requests.ts';
 import {
   agentOf,
   modelOf,
@@ -61,6 +61,7 @@ import {
 } from './send/submission.ts';
 import { changeState, readState, type SessionState, type StateInput } from './state/session-state.ts';
 import { Exports } from './transfer/exports.ts';
+import type { ImportChoice } from './transfer/import-check.ts';
 import { type Imported, Imports } from './transfer/imports.ts';
 import { type Attachment, type AttachmentContent, type AttachmentInput, Attachments } from './uploads/attachments.ts';
 import { Limiter } from './wait/limiter.ts';
@@ -456,14 +457,18 @@ export class PerdureClient {
   }
 
   /**
-   * Imports the JSON lines of an export as a new session of the user, at chatting and without a project. Nothing is stored if a
-   * line is refused.
+   * Imports the JSON lines of an export as a new session of the user, at chatting and without a project, with another agent or model
+   * if they are chosen. Nothing is stored if a line is refused.
    * @throws {PerdureError} naming the line: `InvalidLine`, `WrongOrder`, `ForeignId`, `DuplicateId`, `TooLarge`,
    * `AgentNotConfigured`, `ModelNotConfigured`; `TooLarge` of the whole, `Unavailable` if the disk is full
    * @throws {LeftTheLineError} `signal` fired while it waited for other imports
    */
-  async importSession(user: string, lines: AsyncIterable<Uint8Array>, { signal }: ReadOptions = {}): Promise<Imported> {
-    const imported = await this.imports.import(user, lines, signal);
+  async importSession(
+    user: string,
+    lines: AsyncIterable<Uint8Array>,
+    { signal, ...choice }: ReadOptions & ImportChoice = {},
+  ): Promise<Imported> {
+    const imported = await this.imports.import(user, lines, { ...parseInput(importQuery, choice), signal });
     this.bus.publish({ session: imported.session_id, kind: 'status' });
     return imported;
   }

@@ -322,6 +322,16 @@ export const sessionQuery = z.strictObject({
 });
 
 /** Of an upload. */
+export const importQuery = z.strictObject({
+  agent: agentRef
+    .optional()
+    .meta({ description: 'Instead of the agent of the export, which may not be configured here' }),
+  model: modelString
+    .regex(MODEL_PATTERN, 'a model such as "openai/gpt-5"')
+    .optional()
+    .meta({ description: 'Instead of the model of the export, which may not be configured here' }),
+});
+
 export const attachmentQuery = z.strictObject({
   filename: z
     .string('a name')

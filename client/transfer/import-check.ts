@@ -1,5 +1,5 @@
 import type { z } from 'zod';
-import type { ErrorCode } from '../../domain/errors.ts';
+import { type ErrorCode, PerdureError } from '../../domain/errors.ts';
 import { MAX_ANSWER } from '../../domain/max-answer.ts';
 import { byteLength } from '../../domain/text.ts';
 import { InvalidInputError, parseInput } from '../../wire/input.ts';
@@ -13,6 +13,13 @@ const BETWEEN_MESSAGES = 1_000;
 
 /** Longest message with its parts, in bytes: what the model can see of a conversation (32 MiB), and an answer. */
 const MAX_MESSAGE = 3 * MAX_ANSWER;
+
+/** What the new session has instead of what the export names, which may not be configured here. */
+export interface ImportChoice {
+  agent?: string | undefined;
+  /** `provider/model` */
+  model?: string | undefined;
+}
 
 /** What an import has read so far: what its next line may be. */
 interface Place {
@@ -33,9 +40,11 @@ interface Place {
 export class ImportCheck {
   private place: Place | undefined;
   private readonly catalog: Catalog | undefined;
+  private readonly choice: ImportChoice;
 
-  constructor(catalog: Catalog | undefined) {
+  constructor(catalog: Catalog | undefined, choice: ImportChoice) {
     this.catalog = catalog;
+    this.choice = choice;
   }
 
   /** Checks the next line. Returns it as it is stored: JSON whose numbers Postgres can hold, too. */
@@ -65,10 +74,12 @@ export class ImportCheck {
     throw new InvalidInputError([{ field: `line ${lines}`, expected }], 'InvalidLine');
   }
 
-  private session(value: unknown, field: string): void {
+  private session(value: Record<string, unknown>, field: string): void {
     const session = parsed(exportedSession, value, field);
-    agentOf(this.catalog, session.agent);
-    modelOf(this.catalog, session.model);
+    const { agent = session.agent, model = session.model } = this.choice;
+    orAnother('agent', () => agentOf(this.catalog, agent));
+    orAnother('model', () => modelOf(this.catalog, model));
+    Object.assign(value, { agent, model });
     ownMetadata(session.metadata);
     this.place = { session, messages: 0, message: undefined, part: -1, bytes: 0 };
   }
@@ -123,6 +134,16 @@ export class ImportCheck {
       [{ field, expected: `at most ${MAX_MESSAGE} bytes in a message and its parts` }],
       'TooLarge',
     );
+  }
+}
+
+/** Adds to a refusal that the caller can choose another one. */
+function orAnother(name: keyof ImportChoice, check: () => unknown): void {
+  try {
+    check();
+  } catch (error) {
+    if (!(error instanceof PerdureError)) throw error;
+    throw new PerdureError(error.code, `${error.message}; an import may choose another "${name}"`);
   }
 }
 

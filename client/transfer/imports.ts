@@ -10,7 +10,7 @@ import type { exportedAttachment } from '../../wire/transfer.ts';
 import type { Catalog } from '../catalog.ts';
 import { Receiving } from '../uploads/receiving.ts';
 import { Limiter } from '../wait/limiter.ts';
-import { ImportCheck } from './import-check.ts';
+import { ImportCheck, type ImportChoice } from './import-check.ts';
 import { KeptLines } from './kept-lines.ts';
 import { LineReader } from './line-reader.ts';
 import { type Line, linesOf } from './lines.ts';
@@ -58,10 +58,15 @@ export class Imports {
    * while others wait
    * @throws {LeftTheLineError} `signal` fired while it waited for others
    */
-  import(user: string, body: AsyncIterable<Uint8Array>, signal?: AbortSignal): Promise<Imported> {
+  import(
+    user: string,
+    body: AsyncIterable<Uint8Array>,
+    { signal, ...choice }: ImportChoice & { signal?: AbortSignal | undefined },
+  ): Promise<Imported> {
     return this.receiving.run({ user, signal }, body, async (content) => {
       await using kept = await KeptLines.open();
-      const messages = await this.receive(content, kept);
+      const check = new ImportCheck(this.catalog, choice);
+      const messages = await this.receive(content, check, kept);
       const sessionId = newId('ses');
       await this.storing.run(() => this.store({ sessionId, userId: user }, kept), signal);
       return { session_id: sessionId, messages };
@@ -69,9 +74,8 @@ export class Imports {
   }
 
   /** Checks the lines while they arrive, and keeps them. Returns the number of messages. */
-  private async receive(body: AsyncIterable<Uint8Array>, kept: KeptLines): Promise<number> {
+  private async receive(body: AsyncIterable<Uint8Array>, check: ImportCheck, kept: KeptLines): Promise<number> {
     await using reader = new LineReader(linesOf(atMost(this.maxBytes, body)));
-    const check = new ImportCheck(this.catalog);
     for (let line = await reader.next(); line !== undefined; line = await reader.next()) {
       const field = `line ${line.number}`;
       const { value } = line;

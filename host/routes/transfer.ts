@@ -1,5 +1,5 @@
 import { z } from 'zod';
-import { sessionRef } from '../../wire/requests.ts';
+import { importQuery, sessionRef } from '../../wire/requests.ts';
 import { imported } from '../../wire/responses.ts';
 import { type Api, jsonResponse } from '../api/api.ts';
 import type { RouteParts } from '../context.ts';
@@ -51,13 +51,14 @@ export function transferRoutes(api: Api, { client, readers }: RouteParts): void 
         'stored. At most 256 MiB (PERDURE_MAX_IMPORT), 4 MiB a line, 48 MiB a message with its parts.',
       command: 'import',
       params: {},
+      query: importQuery,
       rawBody: { [JSON_LINES]: z.string() },
       responses: { 201: jsonResponse(imported, 'The new session') },
       errors: ['InvalidLine', 'WrongOrder', 'ForeignId', 'DuplicateId', 'AgentNotConfigured', 'ModelNotConfigured'],
     },
-    async (c, { user }) => {
+    async (c, { user, query }) => {
       const { raw } = c.req;
-      return c.json(await client.importSession(user, plainBytesOf(raw), { signal: raw.signal }), 201);
+      return c.json(await client.importSession(user, plainBytesOf(raw), { ...query, signal: raw.signal }), 201);
     },
   );
 }

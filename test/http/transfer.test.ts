@@ -47,8 +47,8 @@ const parsed = (text: string) =>
     .map((line) => JSON.parse(line) as Line);
 const joined = (lines: readonly unknown[]) => lines.map((line) => JSON.stringify(line)).join('\n');
 
-async function imported(caller: TestCaller, body: BodyInit, more: RequestInit = {}) {
-  const response = await caller.fetch('/api/import', { method: 'POST', body, ...more });
+async function imported(caller: TestCaller, body: BodyInit, more: RequestInit = {}, query = '') {
+  const response = await caller.fetch(`/api/import${query}`, { method: 'POST', body, ...more });
   return { status: response.status, body: (await response.json()) as Record<string, string> };
 }
 
@@ -172,6 +172,24 @@ describe('export and import', () => {
     const { status, body } = await imported(ada, text);
     expect(status).toBe(201);
     expect(await exported(ada, body['session_id']!)).toBe(text);
+  });
+
+  it('T7 an agent and a model that are not configured here are replaced by those that the import names', async () => {
+    const lines = parsed(await exported(ada, (await conversation(db, 'one')).id));
+    Object.assign(lines[0]!, { agent: 'nobody', model: 'no/model' });
+    const text = joined(lines);
+    const model = (await ada.get('/api/models')).body['default'] as string;
+    expect(await imported(ada, text, {}, `?model=${model}`)).toMatchObject({ body: { code: 'AgentNotConfigured' } });
+    expect(await imported(ada, text, {}, '?agent=site-builder')).toMatchObject({
+      body: { code: 'ModelNotConfigured' },
+    });
+    expect(await imported(ada, text, {}, '?agent=site-builder&model=x/y')).toMatchObject({
+      status: 422,
+      body: { code: 'ModelNotConfigured' },
+    });
+    expect(await imported(ada, text, {}, '?model=two words')).toMatchObject({ status: 400 });
+    const { body } = await imported(ada, text, {}, `?agent=site-builder&model=${model}`);
+    expect(await new Session(db, body['session_id']).chat()).toMatchObject({ agent: 'site-builder', model });
   });
 
   it('T7 a part that is longer than a line may be is split, and whole again', async () => {
@@ -596,8 +614,8 @@ describe('an import is refused with the number of its line, and nothing is store
       'line 3.id: expected another one: "one" occurs before',
     ],
     ['a part twice', (all) => set(4, { id: all[2]!['id'] })(all), 'DuplicateId', 'line 5.id: expected another one'],
-    ['an agent that is not there', set(0, { agent: 'nobody' }), 'AgentNotConfigured', 'nobody'],
-    ['a model that is not there', set(0, { model: 'no/model' }), 'ModelNotConfigured', 'no/model'],
+    ['an agent that is not there', set(0, { agent: 'nobody' }), 'AgentNotConfigured', 'choose another "agent"'],
+    ['a model that is not there', set(0, { model: 'no/model' }), 'ModelNotConfigured', 'choose another "model"'],
   ])('T7 %s', async (_what, change, code, words) => {
     const changed = structuredClone(lines);
     change(changed);
