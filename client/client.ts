@@ -68,7 +68,6 @@ import { Limiter } from './wait/limiter.ts';
 
 const MAX_MESSAGE_BYTES = 256 * 1024;
 const MAX_FILE_BYTES = 20 * 1024 ** 2;
-const MAX_IMPORT_BYTES = 256 * 1024 ** 2;
 const MAX_QUEUE = 100;
 /** Read connections that streams leave free for requests and the change poll. */
 const NOT_FOR_STREAMS = 2;
@@ -123,7 +122,7 @@ export class PerdureClient {
       catalog,
       maxMessageBytes = MAX_MESSAGE_BYTES,
       maxFileBytes = MAX_FILE_BYTES,
-      maxImportBytes = MAX_IMPORT_BYTES,
+      maxImportBytes,
       maxQueue = MAX_QUEUE,
     } = options;
     refuseInvalid(options);

@@ -39,8 +39,8 @@ export interface ClientOptions {
   maxMessageBytes?: number;
   /** Longest file that is attached; default 20 MiB. */
   maxFileBytes?: number;
-  /** Longest import; default 256 MiB. */
-  maxImportBytes?: number;
+  /** Longest import. Unset: any. */
+  maxImportBytes?: number | undefined;
   /** New attachments are stored in this bucket. Unset: in Postgres. The workers need the same. */
   s3?: S3Options | undefined;
   /** Maximum number of messages queued or being answered per session. */

@@ -107,8 +107,8 @@ const settings = {
   maxMessageBytes: setting('PERDURE_MAX_MESSAGE', size('256KiB').default(256 * 1024)),
   /** Longest file that is attached. */
   maxFileBytes: setting('PERDURE_MAX_FILE', sizeWithin(1, 100).default(20 * 1024 ** 2)),
-  /** Longest import of a session. */
-  maxImportBytes: setting('PERDURE_MAX_IMPORT', sizeWithin(1, 4_096).default(256 * 1024 ** 2)),
+  /** Longest import of a session; unset: any. */
+  maxImportBytes: setting('PERDURE_MAX_IMPORT', sizeWithin(1, 4_096).optional()),
   /** Bucket of an S3-compatible store for attachments, which `s3Of` reads; unset: they are in Postgres. */
   s3Url: setting('PERDURE_S3_URL', httpUrl.optional()),
   s3Region: setting('PERDURE_S3_REGION', text.regex(/^[\w-]+$/, 'a region such as eu-central-1').default('us-east-1')),

@@ -1,7 +1,7 @@
 import type pg from 'pg';
 import { z } from 'zod';
 import { placeOfContent } from './contents.ts';
-import { call, type Db, many, maybeOne } from './db.ts';
+import { type Db, many, maybeOne } from './db.ts';
 
 /** A place in an export: a message's position, and the index of its part; -1 is the message itself. */
 export interface ExportPlace {
@@ -100,6 +100,9 @@ export interface ImportBatch {
   lines: string[];
 }
 
+/** For what reads all messages of an import: longer than other statements may take. */
+const FINISH_MS = 600_000;
+
 /** Stores the lines of an import, which have been checked, in one transaction, or returns why not; then nothing is stored. */
 export async function storeImport(
   pool: pg.Pool,
@@ -116,11 +119,15 @@ export async function storeImport(
       if (rest.length > 0) await db.query('SELECT import_lines($1, $2)', [sessionId, rest]);
     }
     at.from = 1;
+    await db.query(`SET LOCAL statement_timeout = ${FINISH_MS}`);
     for (const [kind, check] of [
       ['message', 'finish_import'],
       ['attachment', 'unnamed_attachment'],
     ] as const) {
-      const value = await call(db, z.string().nullable(), check, [sessionId]);
+      const text = `SELECT ${check}($1) AS value`;
+      const query: pg.QueryConfig & { query_timeout: number } = { text, values: [sessionId], query_timeout: FINISH_MS };
+      const { rows } = await db.query<{ value: string | null }>(query);
+      const value = rows[0]?.value ?? null;
       if (value !== null) throw new RefusedError({ code: 'ForeignId', kind, field: 'id', value });
     }
   };

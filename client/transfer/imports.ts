@@ -35,7 +35,7 @@ const STORED_AT_ONCE = 2;
 export class Imports {
   private readonly db: pg.Pool;
   private readonly catalog: Catalog | undefined;
-  private readonly maxBytes: number;
+  private readonly maxBytes: number | undefined;
   private readonly files: { contents: Contents; maxBytes: number };
   private readonly receiving = new Receiving(AT_ONCE, OF_A_USER);
   private readonly storing = new Limiter(STORED_AT_ONCE);
@@ -44,7 +44,7 @@ export class Imports {
   constructor(deps: {
     db: pg.Pool;
     catalog: Catalog | undefined;
-    maxBytes: number;
+    maxBytes: number | undefined;
     files: { contents: Contents; maxBytes: number };
   }) {
     ({ db: this.db, catalog: this.catalog, maxBytes: this.maxBytes, files: this.files } = deps);
@@ -98,7 +98,7 @@ export class Imports {
   }
 }
 
-async function* atMost(maxBytes: number, body: AsyncIterable<Uint8Array>): AsyncGenerator<Uint8Array> {
+async function* atMost(maxBytes = Infinity, body: AsyncIterable<Uint8Array>): AsyncGenerator<Uint8Array> {
   let bytes = 0;
   for await (const piece of body) {
     bytes += piece.byteLength;

@@ -48,7 +48,7 @@ export function transferRoutes(api: Api, { client, readers }: RouteParts): void 
       summary: 'Import an export as a new session of your own',
       description:
         'The session begins at chatting, without a project. A line that is refused is named by its number; then nothing is ' +
-        'stored. At most 256 MiB (PERDURE_MAX_IMPORT), 4 MiB a line, 48 MiB a message with its parts.',
+        'stored. A line has at most 4 MiB, a message with its parts 48 MiB, the whole what PERDURE_MAX_IMPORT says, if it is set.',
       command: 'import',
       params: {},
       query: importQuery,

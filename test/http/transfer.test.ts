@@ -215,6 +215,22 @@ describe('export and import', () => {
     }
   });
 
+  it('T7 the end of an import may take longer than other statements', async () => {
+    const text = await exported(ada, (await conversation(db, 'one')).id);
+    const limited = `${databaseUrl}?statement_timeout=1500&query_timeout=1500`;
+    const hasty = (await startHost({ databaseUrl: limited })).as('ada');
+    await db.query(
+      `CREATE FUNCTION take_long() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN PERFORM pg_sleep(2); RETURN NEW; END $$;
+       CREATE TRIGGER take_long BEFORE INSERT ON session_events FOR EACH ROW WHEN (NEW.kind = 'imported')
+         EXECUTE FUNCTION take_long()`,
+    );
+    try {
+      expect(await imported(hasty, text)).toMatchObject({ status: 201 });
+    } finally {
+      await db.query('DROP FUNCTION take_long CASCADE');
+    }
+  });
+
   it('T7 an empty session too, with or without a newline at the end', async () => {
     const session = await Session.at('chatting', db);
     const text = await exported(ada, session.id);
