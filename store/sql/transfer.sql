@@ -91,7 +91,7 @@ BEGIN
       part := v_part.index;
       line := CASE WHEN v_part.id IS NULL THEN message_line(v_message) ELSE part_line(p_session, v_part.id) END;
       v_left := v_left - octet_length(line);
-      IF octet_length(line) <= 3 * 1048576 THEN
+      IF v_part.id IS NULL OR octet_length(line) <= 3 * 1048576 THEN
         RETURN NEXT;
       ELSE
         FOR line IN SELECT long_part_lines(line) LOOP RETURN NEXT; END LOOP;
@@ -118,8 +118,8 @@ CREATE OR REPLACE FUNCTION imported_metadata(p_metadata jsonb) RETURNS jsonb LAN
               ELSE p_metadata END - 'snapshot_id'
 $$;
 
--- Stores lines of attachments, with the `content_id` of what was stored for each, and of messages and parts. An answer with a `run` gets a run of the user message before it, in that state and with the
--- answer's steps.
+-- Stores lines of attachments, with the `content_id` of what was stored for each, and of messages and parts. An answer with a `run`
+-- gets a run of the user message before it, in that state and with the answer's steps.
 CREATE OR REPLACE FUNCTION import_lines(p_session text, p_lines text[]) RETURNS void LANGUAGE plpgsql AS $$
 DECLARE
   v_lines jsonb[] := p_lines::jsonb[];
