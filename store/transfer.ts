@@ -30,13 +30,13 @@ export type ExportedFile = z.infer<typeof exportedFile>;
 /**
  * Reads a session's export from one snapshot, whatever changes meanwhile: the line of the session, those of its attachments, and
  * those of its messages and their parts.
- * @param take is called with the next lines of messages and parts, about 1 MiB
+ * @param take is called with each line of a message or a part
  * @returns undefined: there is no such session
  */
 export function readExport(
   pool: pg.Pool,
   sessionId: string,
-  take: (lines: string) => Promise<void>,
+  take: (line: string) => Promise<void>,
 ): Promise<{ line: string; files: ExportedFile[] } | undefined> {
   return inTransaction(pool, 'BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY', async (db) => {
     const sql = 'SELECT line, last FROM export_session($1) WHERE line IS NOT NULL';
@@ -49,7 +49,7 @@ export function readExport(
       const end = lines.at(-1);
       if (end === undefined) return { line: session.line, files };
       place = end;
-      await take(lines.map(({ line }) => `${line}\n`).join(''));
+      for (const { line } of lines) await take(line);
     }
   });
 }

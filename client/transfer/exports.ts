@@ -1,19 +1,22 @@
+import type { FileHandle } from 'node:fs/promises';
 import type pg from 'pg';
 import { PerdureError } from '../../domain/errors.ts';
 import { type Contents, inChunks } from '../../store/contents.ts';
 import { readOwner } from '../../store/sessions.ts';
 import { type ExportedFile, readExport } from '../../store/transfer.ts';
 import { sessionNotFound } from '../refusal-errors.ts';
-import { bytesOf, namelessFile, onDisk } from '../uploads/spool.ts';
+import { namelessFile } from '../uploads/spool.ts';
 import { Limiter } from '../wait/limiter.ts';
+import { LineWriter } from './line-writer.ts';
 
 /** Exports of a user at a time: each has a temporary file until its reader has it. */
 const OF_A_USER = 4;
 /** Exports that are read from Postgres at a time: each holds a connection. */
 const READ_AT_ONCE = 2;
 
-/** Bytes in a line of content: a megabyte of base64. */
-const CONTENT_BYTES = 768 * 1024;
+/** Bytes in a line of content: longer strings stay in memory until V8 collects all. */
+const CONTENT_BYTES = 48 * 1024;
+const PIECE_BYTES = 64 * 1024;
 
 /** Exports sessions. */
 export class Exports {
@@ -34,12 +37,13 @@ export class Exports {
   async *export(user: string, sessionId: string): AsyncGenerator<Uint8Array, void> {
     using _ = this.admit(user);
     await using spool = await namelessFile();
-    const take = (lines: string) => onDisk(() => spool.appendFile(lines));
-    const found = await this.reading.run(() => readExport(this.db, sessionId, take));
+    const writer = new LineWriter(spool);
+    const found = await this.reading.run(() => readExport(this.db, sessionId, (line) => writer.add(line)));
     if (!found) throw sessionNotFound();
+    await writer.flush();
     yield Buffer.from(`${found.line}\n`);
     for (const file of found.files) yield* this.file(sessionId, file);
-    yield* bytesOf(spool);
+    yield* piecesOf(spool);
   }
 
   /** The line of an attachment, and those of its content. None, if its bytes are lost. */
@@ -66,5 +70,15 @@ export class Exports {
         else this.users.delete(user);
       },
     };
+  }
+}
+
+/** The bytes of a file, in pieces that their reader may keep. */
+async function* piecesOf(file: FileHandle): AsyncGenerator<Uint8Array> {
+  for (let at = 0; ;) {
+    const { bytesRead, buffer } = await file.read(Buffer.allocUnsafeSlow(PIECE_BYTES), { position: at });
+    if (bytesRead === 0) return;
+    at += bytesRead;
+    yield buffer.subarray(0, bytesRead);
   }
 }

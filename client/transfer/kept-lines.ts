@@ -1,19 +1,21 @@
 import type { FileHandle } from 'node:fs/promises';
 import type { ImportBatch } from '../../store/transfer.ts';
-import { bytesOf, namelessFile, onDisk } from '../uploads/spool.ts';
+import { bytesOf, namelessFile } from '../uploads/spool.ts';
+import { LineWriter } from './line-writer.ts';
 import { type Line, linesOf } from './lines.ts';
 
-const WRITE_CHARACTERS = 256 * 1024;
 const BATCH_LINES = 500;
-const BATCH_CHARACTERS = 1024 * 1024;
+/** What is larger stays in memory until V8 collects all. */
+const BATCH_CHARACTERS = 64 * 1024;
 
 /** The checked lines of an import in a temporary file, each after its number: those of contents are not among them. */
 export class KeptLines implements AsyncDisposable {
   private readonly file: FileHandle;
-  private unwritten = '';
+  private readonly writer: LineWriter;
 
   private constructor(file: FileHandle) {
     this.file = file;
+    this.writer = new LineWriter(file);
   }
 
   /** @throws {PerdureError} `Unavailable` if the disk is full */
@@ -22,21 +24,20 @@ export class KeptLines implements AsyncDisposable {
   }
 
   /** @throws {PerdureError} `Unavailable` if the disk is full */
-  async add({ number, text }: Line): Promise<void> {
-    this.unwritten += `${number} ${text}\n`;
-    if (this.unwritten.length >= WRITE_CHARACTERS) await this.write();
+  add({ number, text }: Line): Promise<void> {
+    return this.writer.add(`${number} ${text}`);
   }
 
   /** All lines. */
   async *lines(): AsyncGenerator<Line> {
-    await this.write();
+    await this.writer.flush();
     for await (const { text } of linesOf(bytesOf(this.file), Infinity)) {
       const end = text.indexOf(' ');
       yield { number: Number(text.slice(0, end)), text: text.slice(end + 1) };
     }
   }
 
-  /** The same in batches of about a megabyte. */
+  /** The same in batches. */
   async *batches(): AsyncGenerator<ImportBatch> {
     let batch: ImportBatch | undefined;
     let characters = 0;
@@ -52,12 +53,6 @@ export class KeptLines implements AsyncDisposable {
       characters += text.length;
     }
     if (batch) yield batch;
-  }
-
-  private async write(): Promise<void> {
-    const text = this.unwritten;
-    this.unwritten = '';
-    await onDisk(() => this.file.appendFile(text));
   }
 
   [Symbol.asyncDispose](): Promise<void> {

@@ -66,9 +66,11 @@ BEGIN
 END $$;
 
 -- The next lines of an export after (position, part), up to the position `p_last`, until they have 1 MiB or are those of
--- 1,000 messages. The part of a message's own line is -1. Line by line: 50 of them may have many MiB.
+-- 1,000 messages. The part of a message's own line is -1. Line by line: 50 of them may have many MiB. Without statistics, Postgres
+-- would sort all messages to find the one before another.
 CREATE OR REPLACE FUNCTION export_lines(p_session text, p_position bigint, p_part integer, p_last bigint)
-RETURNS TABLE (at bigint, part integer, line text) LANGUAGE plpgsql STABLE SET enable_seqscan = off AS $$
+RETURNS TABLE (at bigint, part integer, line text) LANGUAGE plpgsql STABLE
+SET enable_seqscan = off SET enable_bitmapscan = off SET enable_sort = off AS $$
 #variable_conflict use_column
 DECLARE
   v_message chat_messages;
@@ -120,7 +122,8 @@ $$;
 
 -- Stores lines of attachments, with the `content_id` of what was stored for each, and of messages and parts. An answer with a `run`
 -- gets a run of the user message before it, in that state and with the answer's steps.
-CREATE OR REPLACE FUNCTION import_lines(p_session text, p_lines text[]) RETURNS void LANGUAGE plpgsql AS $$
+CREATE OR REPLACE FUNCTION import_lines(p_session text, p_lines text[]) RETURNS void LANGUAGE plpgsql
+SET enable_seqscan = off SET enable_bitmapscan = off SET enable_sort = off AS $$
 DECLARE
   v_lines jsonb[] := p_lines::jsonb[];
   v_contents text[] := ARRAY(SELECT line ->> 'content_id' FROM unnest(v_lines) AS line WHERE line ->> 'kind' = 'attachment');
@@ -146,14 +149,14 @@ BEGIN
     FROM unnest(v_lines) AS line WHERE line ->> 'kind' = 'part';
   INSERT INTO chat_runs (session_id, seq, message_id, answer_id, state, step, created_at, started_at, finished_at)
   SELECT p_session, (SELECT coalesce(max(seq), 0) FROM chat_runs WHERE session_id = p_session)
-                    + row_number() OVER (ORDER BY a.position), u.id, a.id, line ->> 'run',
-         coalesce(jsonb_array_length(line #> '{metadata,steps}'), 0), u.created_at, u.created_at, a.updated_at
+                    + row_number() OVER (ORDER BY (line ->> 'position')::bigint), u.id, line ->> 'id', line ->> 'run',
+         coalesce(jsonb_array_length(line #> '{metadata,steps}'), 0), u.created_at, u.created_at,
+         (line ->> 'updated_at')::timestamptz
     FROM unnest(v_lines) AS line
-    JOIN chat_messages a ON a.session_id = p_session AND a.id = line ->> 'id' AND a.role = 'assistant'
     JOIN LATERAL (SELECT * FROM chat_messages
-                   WHERE session_id = p_session AND position < a.position AND role = 'user'
+                   WHERE session_id = p_session AND position < (line ->> 'position')::bigint AND role = 'user'
                    ORDER BY position DESC LIMIT 1) AS u ON true
-   WHERE line ->> 'kind' = 'message' AND line ->> 'run' IS NOT NULL;
+   WHERE line ->> 'kind' = 'message' AND line ->> 'role' = 'assistant' AND line ->> 'run' IS NOT NULL;
 END $$;
 
 -- Ends an import: its sums, its index, and an event. What providers counted elsewhere does not say how much of the window the
