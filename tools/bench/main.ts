@@ -31,6 +31,7 @@ import { statements } from './figures/statements.ts';
 import { subagents } from './figures/subagents.ts';
 import { throughput } from './figures/throughput.ts';
 import { toolCpu } from './figures/tool-cpu.ts';
+import { transfer } from './figures/transfer.ts';
 import { firstChunk, plainTurn, toolTurn } from './figures/turns.ts';
 import { uploads } from './figures/uploads.ts';
 import { volume } from './figures/volume.ts';
@@ -73,6 +74,7 @@ const FIGURES: readonly Figure[] = [
   pageScores,
   volume,
   uploads,
+  transfer,
   workLog,
   snapshots,
   manyIdle,

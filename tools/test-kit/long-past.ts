@@ -90,7 +90,8 @@ export async function lengthenAnswers(client: pg.ClientBase, session: string): P
     `INSERT INTO chat_parts (session_id, id, message_id, index, type, data, tool_call_id, tool_state)
      SELECT $1, id || more.index, id, more.index, data ->> 'type', data, call, state
        FROM chat_messages,
-            LATERAL (VALUES (1, '{"type": "tool-x", "output": "a few words"}'::jsonb, 'call' || id, 'output-available'),
+            LATERAL (VALUES (1, jsonb_build_object('type', 'tool-x', 'toolCallId', 'call' || id, 'state', 'output-available',
+                                                   'input', '{}'::jsonb, 'output', 'a few words'), 'call' || id, 'output-available'),
                             (2, '{"type": "text", "text": "some more text"}', NULL, NULL)) AS more(index, data, call, state)
       WHERE session_id = $1 AND role = 'assistant'`,
     [session],
