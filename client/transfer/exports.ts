@@ -1,7 +1,7 @@
 import type { FileHandle } from 'node:fs/promises';
 import type pg from 'pg';
 import { PerdureError } from '../../domain/errors.ts';
-import { type Contents, inChunks } from '../../store/contents.ts';
+import { type Contents, inChunks, LostContentError } from '../../store/contents.ts';
 import { readOwner } from '../../store/sessions.ts';
 import { type ExportedFile, readExport } from '../../store/transfer.ts';
 import { sessionNotFound } from '../refusal-errors.ts';
@@ -48,14 +48,22 @@ export class Exports {
 
   /** The line of an attachment, and those of its content. None, if its bytes are lost. */
   private async *file(sessionId: string, { line, size, ...content }: ExportedFile): AsyncGenerator<Uint8Array> {
+    const bytes = await this.contents.open(content).catch((error: unknown) => {
+      if (error instanceof LostContentError) return undefined;
+      throw error;
+    });
+    if (bytes === undefined) {
+      // Or erased while it was exported.
+      if ((await readOwner(this.db, sessionId)) === undefined) throw sessionNotFound();
+      return;
+    }
     let left = size;
-    for await (const chunk of inChunks(this.contents.get(content), CONTENT_BYTES)) {
+    for await (const chunk of inChunks(bytes, CONTENT_BYTES)) {
       if (left === size) yield Buffer.from(`${line}\n`);
       left -= chunk.length;
       yield Buffer.from(`{"data": "${chunk.toString('base64')}", "kind": "content"}\n`);
     }
-    if (left !== 0 && (await readOwner(this.db, sessionId)) === undefined) throw sessionNotFound();
-    if (left !== 0 && left !== size) throw new Error('the content of an attachment is not whole');
+    if (left !== 0) throw new Error('the content of an attachment is not whole');
   }
 
   private admit(user: string): Disposable {

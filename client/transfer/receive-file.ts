@@ -40,7 +40,7 @@ export async function receiveFile(
     throw refusal('media_type', expected);
   }
   const contentId = newId('att');
-  await contents.put(contentId, file.bytes());
+  await contents.put(contentId, { digest, size, bytes: () => file.bytes() });
   return contentId;
 }
 
