@@ -1,6 +1,7 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { cases } from '../tools/test-kit/cases.ts';
+import { growthOf, MOST_LINEAR } from '../tools/test-kit/growth.ts';
 import { type Match, snippetOf } from './snippet.ts';
 
 /** Where words are in a text, each with its number. */
@@ -50,6 +51,38 @@ describe('snippetOf', () => {
     const beginning = snippetOf(text, []);
     expect(beginning.matches).toEqual([]);
     expect(text.startsWith(`${beginning.snippet} `)).toBe(true);
+  });
+
+  it('T6 shows the first of the matches with the most different ones after it', () => {
+    // Each word of five characters is another one.
+    const words = Array.from({ length: 400 }, (_, n) => String(n).padStart(4, '0'));
+    const text = words.join(' ');
+    const one = fc.record({ word: fc.nat(399), length: fc.integer({ min: 1, max: 40 }), number: fc.nat(5) });
+    fc.assert(
+      fc.property(fc.array(one, { minLength: 1, maxLength: 50 }), (all) => {
+        const matches = all
+          .map(({ word, length, number }): Match => [word * 5, Math.min(400, word + length) * 5 - 1, number])
+          .toSorted(([start, end], [otherStart, otherEnd]) => start - otherStart || end - otherEnd);
+        const numbersFrom = (at: number) => {
+          const after = matches.slice(at);
+          const beyond = after.findIndex(([, end]) => end > matches[at]![0] + 140);
+          return new Set((beyond < 0 ? after : after.slice(0, beyond)).map(([, , number]) => number)).size;
+        };
+        const counts = matches.map((_, at) => numbersFrom(at));
+        const [start, end] = matches[counts.indexOf(Math.max(...counts))]!;
+        const shown = snippetOf(text, matches);
+        expect(marked(shown).some((mark) => mark.includes(text.slice(start, end)))).toBe(true);
+      }),
+      cases(),
+    );
+  });
+
+  it('T6 takes time that grows with the matches, and not faster', async () => {
+    const shown = (size: number) => {
+      const matches = Array.from({ length: size }, (_, n): Match => [Math.floor(n / 8), Math.floor(n / 8) + 1, n % 8]);
+      snippetOf('a'.repeat(size / 8), matches);
+    };
+    expect(await growthOf(shown, 8_000)).toBeLessThan(MOST_LINEAR);
   });
 
   it('T6 shows text between marks whatever the text and the matches are', () => {

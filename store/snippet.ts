@@ -56,19 +56,29 @@ function isIn([start, end]: Match, [from, to]: Part): boolean {
 
 /** The first of the matches that are followed by the most different ones in what is shown. */
 function richest(found: readonly Match[]): Match {
+  let best: Match = found[0] ?? [0, 0, 0];
   let most = 0;
-  let best: Match = [0, 0, 0];
+  // How often each is in what is shown from a match on: `found` up to, but without, `to`.
+  const counts = new Map<number, number>();
+  const count = (number: number, by: 1 | -1) => {
+    const times = (counts.get(number) ?? 0) + by;
+    if (times > 0) counts.set(number, times);
+    else counts.delete(number);
+  };
+  let to = 0;
   for (const [at, match] of found.entries()) {
-    const numbers = new Set<number>();
-    for (const [, end, number] of found.slice(at)) {
-      if (end > match[0] + LENGTH - BEFORE) break;
-      numbers.add(number);
+    to = Math.max(to, at);
+    for (let next = found[to]; next && next[1] <= match[0] + LENGTH - BEFORE; next = found[to]) {
+      count(next[2], 1);
+      to += 1;
     }
-    if (numbers.size <= most) continue;
-    most = numbers.size;
-    best = match;
+    if (counts.size > most) {
+      most = counts.size;
+      best = match;
+    }
+    if (to > at) count(match[2], -1);
   }
-  return most > 0 ? best : (found[0] ?? best);
+  return best;
 }
 
 function partAt(characters: readonly string[], [start, end]: Match): Part {

@@ -147,7 +147,8 @@ DECLARE
   v_found record;
 BEGIN
   SELECT websearch_to_tsquery(v_language, coalesce(string_agg(operand, ' '), '')),
-         array_agg(typed) FILTER (WHERE is_wanted), array_agg(to_tsvector(v_language, words)) FILTER (WHERE is_wanted)
+         array_agg(DISTINCT typed) FILTER (WHERE is_wanted),
+         array_agg(DISTINCT to_tsvector(v_language, words)) FILTER (WHERE is_wanted)
     INTO v_query, v_typed, v_phrases FROM query_operands(p_query);
   IF numnode(v_query) = 0 THEN RETURN; END IF;
   v_own := ('''' || user_word(p_user) || '''')::tsquery && v_query;

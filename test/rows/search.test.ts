@@ -151,6 +151,16 @@ describe('search', () => {
     }
   });
 
+  it('T6 what is typed often counts once, however often it is in a text', async () => {
+    const session = await Session.at('chatting', db);
+    await said(session, 'song', 'warbler '.repeat(1_000), 'yes');
+    const often = 'warbler "warbler warbler" '.repeat(20);
+    expect(await search(often)).toEqual(await search('warbler "warbler warbler"'));
+    const sql = 'SELECT jsonb_array_length(matches) AS n FROM find_messages($1, $2, 20)';
+    const [found] = await rows(db, sql, ['ada', often]);
+    expect(found!['n']).toBeLessThanOrEqual(2 * 255);
+  });
+
   it('T6 texts that Postgres finds hard to index are passed over by none of the next ones', async () => {
     const session = await Session.at('chatting', db);
     const distinct = Array.from({ length: 60_000 }, (_, n) => String.fromCodePoint(131_072 + n, 140_000 + (n % 97)));
