@@ -44,11 +44,12 @@ CREATE OR REPLACE FUNCTION words_in(p_folded text) RETURNS text[] LANGUAGE sql I
   SELECT ARRAY(SELECT match[1] FROM regexp_matches(p_folded COLLATE pg_c_utf8, word_pattern(), 'g') AS match)
 $$;
 
--- Words as Postgres' parser gets them, with a space between two; symbols as a word in ASCII.
+-- Words as Postgres' parser gets them, with a space between two; symbols as a word in ASCII, and of a long word the beginning: those of
+-- 2,047 bytes or more have no position in a tsvector.
 CREATE OR REPLACE FUNCTION plain_words(p_words text[]) RETURNS text LANGUAGE sql IMMUTABLE AS $$
   SELECT coalesce(string_agg(CASE
            WHEN ascii(word) BETWEEN 8352 AND 11263 OR ascii(word) BETWEEN 126976 AND 131071 THEN 'u' || to_hex(ascii(word))
-           ELSE word END, ' '), '')
+           ELSE left(word, 500) END, ' '), '')
     FROM unnest(p_words) AS word
 $$;
 
@@ -93,7 +94,7 @@ BEGIN
   part := substr(p_text, v_from, 3000);
   v_folded := substr(v_folded, v_from, 3000);
   v_words := words_in(v_folded);
-  -- The nth word has the position n, as no word is more than one to Postgres' parser.
+  -- The nth word has the position n, as each is one to Postgres' parser.
   WITH places AS (
     SELECT n, sum(length(gap) + length(word)) OVER (ORDER BY n) AS stop, length(word) AS size
       FROM unnest(v_words, regexp_split_to_array(v_folded COLLATE pg_c_utf8, word_pattern())) WITH ORDINALITY AS each(word, gap, n)

@@ -161,6 +161,16 @@ describe('search', () => {
     expect(found!['n']).toBeLessThanOrEqual(2 * 255);
   });
 
+  it('T6 a word of more than 2 KB is found, and what follows it is marked where it is', async () => {
+    const session = await Session.at('chatting', db);
+    const digest = 'f'.repeat(2_100);
+    await said(session, 'digest', `${digest} pecan, ${'猫'.repeat(700)} pecan`, 'yes');
+    const [hit] = await search('pecan');
+    expect(hit!.matches.map(({ start, end }) => hit!.snippet.slice(start, end))).toEqual(['pecan', 'pecan']);
+    expect(await idsOf(digest)).toEqual(['digest']);
+    expect(await idsOf(`${digest.slice(0, 512)} pecan`)).toEqual(['digest']);
+  });
+
   it('T6 texts that Postgres finds hard to index are passed over by none of the next ones', async () => {
     const session = await Session.at('chatting', db);
     const distinct = Array.from({ length: 60_000 }, (_, n) => String.fromCodePoint(131_072 + n, 140_000 + (n % 97)));
