@@ -40,8 +40,8 @@ $$;
 -- Indexes queued messages, of one user if `p_user` is given, and returns what it has done: 1 for a message and 1 more for each
 -- 10,000 bytes in it, or 1 for an entry of the queue without messages. It stops at about `p_limit`, so that the transaction
 -- stays short. 0: nothing is queued but what other indexers have locked; it does not wait for them, nor for turns: it locks a
--- session against its erasure only, and the language against a change. Where nothing is queued, it indexes again what was indexed in
--- another way.
+-- session against its erasure only, and the language against a change. Without `p_user`, where nothing is queued, it indexes again what
+-- was indexed in another way.
 CREATE OR REPLACE FUNCTION index_messages(p_user text, p_limit integer) RETURNS integer
 LANGUAGE plpgsql SET enable_seqscan = off SET plan_cache_mode = force_custom_plan AS $$
 DECLARE
@@ -89,6 +89,7 @@ DECLARE
   v_index search_index;
   v_found record;
   v_text text;
+  v_words tsvector;
   v_read integer := 0;
 BEGIN
   SELECT * INTO v_index FROM search_index WHERE again_session IS NOT NULL FOR NO KEY UPDATE SKIP LOCKED;
@@ -100,8 +101,9 @@ BEGIN
      ORDER BY session_id, message_id LIMIT p_limit FOR UPDATE SKIP LOCKED
   LOOP
     v_text := message_text(v_found.session_id, v_found.message_id);
-    UPDATE message_search SET words = words_of(v_found.user_id, v_text)
-     WHERE session_id = v_found.session_id AND message_id = v_found.message_id;
+    v_words := words_of(v_found.user_id, v_text);
+    UPDATE message_search SET words = v_words
+     WHERE session_id = v_found.session_id AND message_id = v_found.message_id AND words <> v_words;
     v_read := v_read + 1 + octet_length(v_text) / 10000;
     EXIT WHEN v_read >= p_limit;
   END LOOP;

@@ -413,6 +413,19 @@ describe('the language of the search', () => {
     expect(await found(fresh, '猫咪 or search.ts')).toHaveLength(2);
   });
 
+  it('T6 what stays as it is indexed is not written again', async () => {
+    const fresh = await freshRows();
+    await said(await Session.at('chatting', fresh), 'first', 'she walked', '我喜欢猫咪');
+    await batchesOf(fresh, 100);
+    const written = async () => (await rows(fresh, 'SELECT ctid::text FROM message_search')).map((row) => row['ctid']);
+    const before = await written();
+    await applySearchLanguage(fresh, 'english');
+    expect(await batchesOf(fresh, 100)).toEqual([2]);
+    const after = await written();
+    expect(before.filter((place) => after.includes(place))).toHaveLength(1);
+    expect(await found(fresh, 'walk')).toEqual(['first']);
+  });
+
   it('T6 a change waits for those who index in the other language, so that none of their messages is left out', async () => {
     const fresh = await freshRows();
     await said(await Session.at('chatting', fresh), 'walkers', 'they walked', 'yes');
