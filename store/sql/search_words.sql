@@ -113,13 +113,19 @@ BEGIN
     FROM hits JOIN places AS one ON one.n = from_word JOIN places AS other ON other.n = to_word;
 END $$;
 
--- About where the first match is in a folded text, from 1: that of a phrase as it was typed, else that of a word.
+-- About where the first match is in a folded text, from 1: that of a phrase as it was typed, first as whole words, else that of a word.
 CREATE OR REPLACE FUNCTION first_place(p_folded text, p_typed text[], p_phrases tsvector[]) RETURNS integer LANGUAGE plpgsql IMMUTABLE AS $$
 DECLARE
   v_place integer;
 BEGIN
   IF length(p_folded) <= 3000 THEN RETURN 1; END IF;
-  SELECT min(nullif(strpos(p_folded, btrim(typed, '"')), 0)) INTO v_place FROM unnest(p_typed) AS typed;
+  -- One expression for all of them reads the text once.
+  SELECT nullif(regexp_instr(p_folded COLLATE pg_c_utf8, format('\y(?:%s)\y', string_agg(
+           regexp_replace(btrim(typed, '"'), '([][\\.*+?^$|(){}])', '\\\1', 'g'), '|'))), 0)
+    INTO v_place FROM unnest(p_typed) AS typed;
+  IF v_place IS NULL THEN
+    SELECT min(nullif(strpos(p_folded, btrim(typed, '"')), 0)) INTO v_place FROM unnest(p_typed) AS typed;
+  END IF;
   IF v_place IS NULL THEN
     SELECT min(nullif(strpos(p_folded, lexeme), 0)) INTO v_place
       FROM unnest(p_phrases) AS phrase(words), unnest(words) AS word(lexeme, positions, weights);

@@ -151,6 +151,16 @@ describe('search', () => {
     }
   });
 
+  it('T6 of a long text the part with the word is shown, not one in which it is within another', async () => {
+    const session = await Session.at('chatting', db);
+    await said(session, 'ring', `${'megaphone '.repeat(700)}(phone) ${'saxophone. '.repeat(700)}c++ phone?`, 'yes');
+    const marksOf = async (query: string) =>
+      (await search(query)).map(({ snippet, matches }) => matches.map(({ start, end }) => snippet.slice(start, end)));
+    expect(await marksOf('phone')).toEqual([['phone']]);
+    expect(await marksOf('(phone)')).toEqual([['phone']]);
+    expect(await marksOf('c++')).toEqual([['c']]);
+  });
+
   it('T6 what is typed often counts once, however often it is in a text', async () => {
     const session = await Session.at('chatting', db);
     await said(session, 'song', 'warbler '.repeat(1_000), 'yes');
