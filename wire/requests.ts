@@ -321,7 +321,7 @@ export const sessionQuery = z.strictObject({
   session_id: z.string('the id of a session in the query').min(1, 'the id of a session in the query').max(128),
 });
 
-/** Of an upload. */
+/** Of an import. */
 export const importQuery = z.strictObject({
   agent: agentRef
     .optional()
@@ -332,6 +332,7 @@ export const importQuery = z.strictObject({
     .meta({ description: 'Instead of the model of the export, which may not be configured here' }),
 });
 
+/** Of an upload. */
 export const attachmentQuery = z.strictObject({
   filename: z
     .string('a name')
