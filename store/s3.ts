@@ -83,7 +83,7 @@ export class S3Bucket {
         signal?.throwIfAborted();
         const known = error instanceof ContentUnavailableError ? error : unreachable(error);
         if (known.isRefused || known instanceof SlowStoreError || n === ATTEMPTS) throw known;
-        await delay(RETRY_MS * n, undefined, { signal });
+        await delay(RETRY_MS * n, undefined, { signal }).catch(() => signal?.throwIfAborted());
       }
     }
   }

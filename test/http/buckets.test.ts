@@ -1,5 +1,6 @@
 // Attachments in a bucket that is slow, full, away or has lost them: what uploads, readers and turns get.
 import { createHash, randomBytes } from 'node:crypto';
+import { getEventListeners } from 'node:events';
 import type { IncomingMessage } from 'node:http';
 import { setTimeout as delay } from 'node:timers/promises';
 import { beforeAll, describe, expect, it } from 'vitest';
@@ -11,6 +12,7 @@ import { away, refusing, stalled, startStore, type TestStore } from '../../tools
 import { eventually } from '../../tools/test-kit/eventually.ts';
 import { startHost, type TestCaller, type TestHost } from '../../tools/test-kit/host.ts';
 import { say } from '../../tools/test-kit/model-actions.ts';
+import { patient } from '../../tools/test-kit/patient.ts';
 import { PIXEL } from '../../tools/test-kit/pixel.ts';
 import { startRuntime, type TestRuntime } from '../../tools/test-kit/runtime.ts';
 import { TestSession } from '../../tools/test-kit/session.ts';
@@ -18,7 +20,8 @@ import { updates } from '../../workflows/definitions.ts';
 
 const MB = 1024 ** 2;
 /** For a bucket that does nothing. */
-const waitMs = 1_000;
+const waitMs = patient(1_000);
+const silent = `did nothing for ${waitMs} ms`;
 
 async function newStore(): Promise<TestStore> {
   const store = await startStore();
@@ -101,7 +104,7 @@ describe('a bucket', () => {
     let ms = 0;
     store.behave((request, response) => {
       const from = performance.now();
-      void digestOf(request, () => delay(15)).then(() => {
+      void digestOf(request, () => delay(patient(15))).then(() => {
         ms = performance.now() - from;
         response.end();
       });
@@ -128,11 +131,11 @@ describe('a bucket', () => {
     const bucket = new S3Bucket(store.s3, { waitMs });
     await expect(bucket.put('a', counted(64 * MB).content)).rejects.toMatchObject({
       code: 'Unavailable',
-      message: 'the store of attachments did nothing for 1000 ms',
+      message: `the store of attachments ${silent}`,
     });
-    await expect(bucket.put('a', wholeContent(Buffer.from('a')))).rejects.toThrow('did nothing for 1000 ms');
-    await expect(bucket.open('a')).rejects.toThrow('did nothing for 1000 ms');
-    await expect(bucket.remove('a')).rejects.toThrow('did nothing for 1000 ms');
+    await expect(bucket.put('a', wholeContent(Buffer.from('a')))).rejects.toThrow(silent);
+    await expect(bucket.open('a')).rejects.toThrow(silent);
+    await expect(bucket.remove('a')).rejects.toThrow(silent);
     expect(store.requests).toHaveLength(4);
   });
 
@@ -155,7 +158,7 @@ describe('a bucket', () => {
     const store = await newStore();
     const open = () => new S3Bucket(store.s3, { waitMs }).open('a');
     store.behave((_, response) => response.write('first'));
-    await expect(Array.fromAsync((await open())!)).rejects.toThrow('did nothing for 1000 ms');
+    await expect(Array.fromAsync((await open())!)).rejects.toThrow(silent);
     store.behave((_, response) => response.writeHead(200, { 'content-length': '10' }).write('first'));
     const reading = Array.fromAsync((await open())!);
     await store.close();
@@ -163,6 +166,19 @@ describe('a bucket', () => {
       code: 'Unavailable',
       message: expect.stringContaining('broke off') as string,
     });
+  });
+
+  it('T10 that is away is not waited for by what is stopped: that ends with its own reason', async () => {
+    const store = await newStore();
+    store.behave(away);
+    const stop = new AbortController();
+    const why = new Error('stopped');
+    const opened = expect(new S3Bucket(store.s3).open('a', stop.signal)).rejects.toBe(why);
+    // It pauses before the second attempt.
+    await eventually(() => expect(getEventListeners(stop.signal, 'abort')).toHaveLength(1));
+    stop.abort(why);
+    await opened;
+    expect(store.requests).toHaveLength(1);
   });
 
   it('T10 lets go of a file that nobody reads', async () => {
