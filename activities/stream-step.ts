@@ -56,12 +56,12 @@ export async function streamStepActivity(
   const ready = isFirst
     ? snapshotTurn(context, { sessionId: args.session_id, ...claimed }, claimed.message_id)
     : Promise.resolve();
-  const { step, attempt, compaction } = args;
+  const { step, attempt, waited = 0, compaction } = args;
   const mayCompact = compaction === 'ask';
   const { providerAttempts: attempts } = context.settings;
   const work = { context, step, claim, claimed: { ...claimed, view }, agent, mayCompact, stop, ready };
   const recorder = new PostgresStepRecorder(work, attempt);
-  return await attemptStep({ agent, step, tokens: claimed.tokens, attempt, attempts, stop }, recorder);
+  return await attemptStep({ agent, step, tokens: claimed.tokens, attempt, waited, attempts, stop }, recorder);
 }
 
 /** The agent of a child has no more tokens than the turns above it have left. */

@@ -145,8 +145,10 @@ export interface StepArgs {
   step: number;
   epoch: number;
   ordinal: number;
-  /** Number of the attempt at this step, from 1; the workflow increases it after a retryable failure of the provider. */
+  /** Number of the attempt at this step, from 1; the workflow increases it after a retryable failure. */
   attempt: number;
+  /** How many attempts before this one ended because the store of attachments was away; unset: none. */
+  waited?: number;
   /** When the run started: the workflow's time in epoch milliseconds. */
   started_at: number;
   /** `ask`: the step may return `compact`; `done`: that was done for this step. */

@@ -79,6 +79,7 @@ async function step(
   run: CurrentRun,
   attempt: number,
 ): Promise<StepNext<ToolCallRef, Retry, TurnEnd>> {
+  if (attempt === 1) run.waited = 0;
   const reported = reportedStep(run);
   // The same length on replay, as in noteHistory: whichever way it goes on, a command follows in this workflow task.
   const isCut = attempt === 1 && run.step > run.first_step && workflowInfo().historyLength > LONGEST_HISTORY;
@@ -92,6 +93,7 @@ async function step(
   // A step asks once.
   if (outcome.kind === 'compact') throw new Error('a step has asked for a compaction twice');
   if (outcome.kind === 'retry') {
+    if (outcome.code === 'AttachmentsUnavailable') run.waited += 1;
     run.retry = { attempt, reason: outcome.reason, delay_ms: outcome.delay_ms };
     displaySession(session);
     return { kind: 'retry', retry: outcome };
@@ -146,6 +148,7 @@ async function streamStep(
     epoch: session.epoch,
     ordinal: session.nextOrdinal(),
     attempt,
+    ...(run.waited > 0 && { waited: run.waited }),
     started_at: run.started_at,
     compaction,
   });

@@ -24,6 +24,8 @@ export interface CurrentRun extends LoadedRun {
   last_model: string | null;
   tokens: number;
   retry: { attempt: number; reason: string; delay_ms: number } | null;
+  /** Attempts at its step that ended because the store of attachments was away. */
+  waited: number;
   /** The conversation is being compacted. */
   compacting: boolean;
   /** Its tool call waits for an answer, or for the page. */
@@ -178,6 +180,7 @@ export class WorkflowState {
       last_model: null,
       tokens: 0,
       retry: null,
+      waited: 0,
       compacting: false,
       waiting: false,
       pokes: 0,

@@ -153,7 +153,7 @@ class MemoryTurn implements StepRecorder<Next>, Disposable {
           using stop = this.stop.part();
           const { attempts = ATTEMPTS } = this.options;
           const step = this.answer.metadata.steps?.length ?? 0;
-          return await attemptStep({ agent, step, tokens: this.tokens, attempt, attempts, stop }, this);
+          return await attemptStep({ agent, step, tokens: this.tokens, attempt, waited: 0, attempts, stop }, this);
         },
         tool: (call) => this.tool(call),
         // An aborted wait ends early; the next attempt detects the abort.

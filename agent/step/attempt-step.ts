@@ -26,8 +26,11 @@ export interface StepAttempt {
   step: number;
   /** Tokens that the run has spent, without cache reads. */
   tokens: number;
-  /** The number of this attempt, from 1, and the maximum. */
+  /** The number of this attempt, from 1. */
   attempt: number;
+  /** Those before it that ended because the store of attachments was away, before the provider was asked. */
+  waited: number;
+  /** The maximum of those that ask the provider. */
   attempts: number;
   /** Has the run's remaining time. */
   stop: StopSignal;
@@ -167,7 +170,7 @@ function brokenStep(attempt: StepAttempt, error: unknown): BrokenStep {
 
 /** The outcome of a provider failure: a retry while attempts and time are left, else an error. */
 function endOf(
-  { attempt, attempts, stop }: StepAttempt,
+  { attempt, waited, attempts, stop }: StepAttempt,
   failure: ProviderFailure,
   report?: ProviderReport,
   cause?: unknown,
@@ -178,13 +181,15 @@ function endOf(
     return { kind: 'error', failure: { ...final, cause }, ...reported };
   }
   const { code, reason, refused } = failure;
-  const delayMs = retryDelayMs(attempt, failure.retryAfterMs);
   // A provider may keep failing because of this request; the store of attachments only is away.
-  const isLast = attempt >= attempts && code !== 'AttachmentsUnavailable';
+  const isWait = code === 'AttachmentsUnavailable';
+  const failures = isWait ? waited + 1 : attempt - waited;
+  const isLast = failures >= attempts && !isWait;
+  const delayMs = retryDelayMs(failures, failure.retryAfterMs);
   if (!isLast && delayMs < stop.timeLeftMs)
     return { kind: 'retry', retry: { attempt, code, reason, delayMs }, ...reported };
   const why = isLast
-    ? `gave up after ${attempt} ${attempt === 1 ? 'attempt' : 'attempts'}`
+    ? `gave up after ${failures} ${failures === 1 ? 'attempt' : 'attempts'}`
     : 'it requires a longer wait than the turn has time left';
   const message = `${reason}; ${why}: send a new message later.`;
   return { kind: 'error', failure: { code, message, ...(refused && { refused }) }, ...reported };

@@ -11,7 +11,7 @@ import { wholeContent } from '../../tools/test-kit/attached.ts';
 import { away, refusing, stalled, startStore, type TestStore } from '../../tools/test-kit/bucket.ts';
 import { eventually } from '../../tools/test-kit/eventually.ts';
 import { startHost, type TestCaller, type TestHost } from '../../tools/test-kit/host.ts';
-import { say } from '../../tools/test-kit/model-actions.ts';
+import { fail, say } from '../../tools/test-kit/model-actions.ts';
 import { patient } from '../../tools/test-kit/patient.ts';
 import { PIXEL } from '../../tools/test-kit/pixel.ts';
 import { startRuntime, type TestRuntime } from '../../tools/test-kit/runtime.ts';
@@ -201,7 +201,7 @@ describe('a host and a worker with a bucket', () => {
   let ada: TestCaller;
   beforeAll(async () => {
     store = await newStore();
-    runtime = await startRuntime({ s3: store.s3, script: () => [say('Seen.')], settings: { providerAttempts: 1 } });
+    runtime = await startRuntime({ s3: store.s3, script: () => [say('Seen.')], settings: { providerAttempts: 2 } });
     const { databaseUrl, temporal, workspaces } = runtime;
     host = await startHost({ databaseUrl, temporal, workspaces, clientOptions: { s3: store.s3 } });
     ada = host.as('ada');
@@ -288,6 +288,22 @@ describe('a host and a worker with a bucket', () => {
     expect(await TestSession.of(runtime, session).ended(run)).toMatchObject({ state: 'finished' });
     expect(runtime.model.requests).toHaveLength(before + 1);
     expect(lastAsked()).toContain('the words');
+  });
+
+  it('T10 R6 attempts at a bucket that was away are none at the provider', async () => {
+    const session = await opened();
+    const file = (await upload(session, 'words of a long outage')).body;
+    const first = runtime.model.requests.length;
+    runtime.model.script((_request, index) => [index === first ? fail(503) : say('Seen.')]);
+    store.behave(away);
+    const run = await send(session, 'look', file);
+    await eventually(async () => {
+      const { body } = await ada.get(`/api/sessions/${session}/status`);
+      expect(body).toMatchObject({ state: 'retrying', attempt: 2 });
+    });
+    store.behave();
+    expect(await TestSession.of(runtime, session).ended(run)).toMatchObject({ state: 'finished' });
+    expect(runtime.model.requests).toHaveLength(first + 2);
   });
 
   it('T10 X5 a compaction by hand ends with the reason while its bucket is away', async () => {
