@@ -41,12 +41,18 @@ export async function withAttachments(reading: Reading, messages: UIMessage[]): 
     const name = (part as FileUIPart).filename ?? row?.filename ?? null;
     const content = read.get(id);
     if (row && content) return partOf({ ...row, filename: name }, content);
-    return note(name, row === undefined || content === null ? 'no longer stored' : 'no longer sent');
+    if (row === undefined || content === null) return note(name, 'no longer stored');
+    return note(name, sentSize(row) > REQUEST_BYTES ? 'too large to be sent' : 'no longer sent');
   };
   return messages.map((message) => ({ ...message, parts: message.parts.map(resolved) }));
 }
 
-/** The first of the ids whose contents are within the limit together. */
+/** Bytes of an attachment that a request has. */
+function sentSize({ media_type: mediaType, size }: AttachmentRow): number {
+  return isTextType(mediaType) ? Math.min(size, TEXT_BYTES) : size;
+}
+
+/** The first of the ids whose contents are within the limit together, without those that are larger by themselves. */
 function newestWithin(
   most: number,
   ids: readonly string[],
@@ -56,8 +62,8 @@ function newestWithin(
   let bytes = 0;
   for (const id of ids) {
     const row = rows.get(id);
-    if (row === undefined || held.has(row)) continue;
-    bytes += isTextType(row.media_type) ? Math.min(row.size, TEXT_BYTES) : row.size;
+    if (row === undefined || held.has(row) || sentSize(row) > most) continue;
+    bytes += sentSize(row);
     if (bytes > most) break;
     held.add(row);
   }
@@ -78,7 +84,7 @@ async function contentsOf(
 }
 
 async function contentOf({ context, sessionId, signal }: Reading, row: PlacedAttachment): Promise<Buffer | null> {
-  const most = isTextType(row.media_type) ? Math.min(TEXT_BYTES, row.size) : row.size;
+  const most = sentSize(row);
   const known = recent.get(row.content_id);
   if (known?.length === most) return known;
   try {

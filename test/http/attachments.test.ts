@@ -479,20 +479,31 @@ describe('the attachments of a prompt', () => {
     ]);
   });
 
-  it('T10 fit into a request of 32 MB in base64: older ones are notes', async () => {
+  /** What a model gets of PDFs of so many MiB, the newest last. */
+  async function shownOf(...sizes: number[]): Promise<UIMessage[]> {
     const sessionId = await opened();
     const parts = [];
-    for (const size of [2, 2, 20]) {
+    for (const size of sizes) {
       const bytes = Buffer.concat([PDF, randomBytes(8), Buffer.alloc(size * 1024 ** 2 - PDF.length - 8)]);
       const to = { db: runtime.db, contents: new Contents(runtime.db) };
       parts.push(await attached(to, sessionId, { bytes, mediaType: 'application/pdf' }));
     }
     const messages = parts.map((part, n) => ({ id: `m${n}`, role: 'user' as const, parts: [part] }));
     const context = contextOf(new Contents(runtime.db));
-    const shown = await withAttachments({ context, sessionId, signal }, messages);
+    return withAttachments({ context, sessionId, signal }, messages);
+  }
+
+  it('T10 fit into a request of 32 MB in base64: older ones are notes', async () => {
+    const shown = await shownOf(2, 2, 20);
     expect(shown.map(({ parts: [part] }) => part!.type)).toEqual(['text', 'file', 'file']);
     expect(shown[0]!.parts).toEqual([{ type: 'text', text: '[file without a name: no longer sent]' }]);
     expect(JSON.stringify(shown).length).toBeLessThan(32_000_000);
+  });
+
+  it('T10 one that no request holds is a note, and those before it are sent', async () => {
+    const shown = await shownOf(2, 23, 2);
+    expect(shown.map(({ parts: [part] }) => part!.type)).toEqual(['file', 'text', 'file']);
+    expect(shown[1]!.parts).toEqual([{ type: 'text', text: '[file without a name: too large to be sent]' }]);
   });
 });
 
