@@ -19,6 +19,8 @@ type PlaceName = z.infer<typeof placeOfContent>;
 export interface StoredContent {
   content_id: string;
   place: PlaceName;
+  /** In bytes. */
+  size: number;
 }
 
 /** Pieces in which Postgres stores a content: a statement stays short, and a reader holds one of them. */
@@ -49,13 +51,13 @@ export class Contents {
 
   /**
    * The bytes of a content, once the first ones are there. They must be read, or returned.
-   * @throws {LostContentError} they are no longer stored, or in a bucket that is not configured
+   * @throws {LostContentError} they are no longer stored, or in a bucket that is not configured; reading them: not all are
    * @throws {ContentUnavailableError} the bucket cannot be read now; so does reading them
    */
-  async open({ content_id, place }: StoredContent, signal?: AbortSignal): Promise<AsyncIterable<Uint8Array>> {
+  async open({ content_id, place, size }: StoredContent, signal?: AbortSignal): Promise<AsyncIterable<Uint8Array>> {
     const bytes = await this.places[place]?.open(content_id, signal);
     if (bytes === undefined) throw new LostContentError(content_id, place);
-    return bytes;
+    return whole(bytes[Symbol.asyncIterator](), size, () => new LostContentError(content_id, place));
   }
 
   /**
@@ -90,9 +92,29 @@ export class Contents {
 export class LostContentError extends PerdureError {
   constructor(contentId: string, place: PlaceName) {
     super('AttachmentNotFound', 'the bytes of this attachment are no longer stored', {
-      cause: new Error(`${contentId} is not in ${place === 's3' ? 'the bucket of PERDURE_S3_URL' : 'Postgres'}`),
+      cause: new Error(
+        `${contentId} is not, or not whole, in ${place === 's3' ? 'the bucket of PERDURE_S3_URL' : 'Postgres'}`,
+      ),
     });
   }
+}
+
+/** The same bytes. Fails if they end too early. Not a generator: of one that was not begun, `return` does nothing. */
+function whole(
+  bytes: AsyncIterator<Uint8Array>,
+  size: number,
+  isShort: () => LostContentError,
+): AsyncIterableIterator<Uint8Array> {
+  let left = size;
+  const next = async () => {
+    const read = await bytes.next();
+    if (read.done !== true) left -= read.value.length;
+    else if (left > 0) throw isShort();
+    return read;
+  };
+  const end = async () => (await bytes.return?.()) ?? { done: true as const, value: undefined };
+  const all = { next, return: end, [Symbol.asyncIterator]: () => all };
+  return all;
 }
 
 /** The bytes in rows of Postgres. */
@@ -103,9 +125,9 @@ class Chunks implements Place {
     this.db = db;
   }
 
-  async put(contentId: string, { bytes }: WholeContent): Promise<void> {
+  async put(contentId: string, { size, bytes }: WholeContent): Promise<void> {
     let n = 0;
-    for await (const chunk of inChunks(bytes())) {
+    for await (const chunk of inChunks(bytes(), Math.min(CHUNK_BYTES, size))) {
       const values = [contentId, n, chunk];
       await this.db.query('INSERT INTO attachment_chunks (content_id, n, bytes) VALUES ($1, $2, $3)', values);
       n += 1;
@@ -138,7 +160,7 @@ async function* chunksFrom(
 }
 
 /** The same bytes in pieces of equal length, but for the last one. A piece is valid until the next one is asked for. */
-export async function* inChunks(bytes: AsyncIterable<Uint8Array>, chunkBytes = CHUNK_BYTES): AsyncGenerator<Buffer> {
+export async function* inChunks(bytes: AsyncIterable<Uint8Array>, chunkBytes: number): AsyncGenerator<Buffer> {
   const chunk = Buffer.alloc(chunkBytes);
   let length = 0;
   for await (const piece of bytes) {

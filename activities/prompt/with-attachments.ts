@@ -3,6 +3,7 @@ import { attachmentOf, isTextType } from '../../domain/attachments.ts';
 import { findAttachments, type AttachmentRow, type PlacedAttachment } from '../../store/attachments.ts';
 import { LostContentError } from '../../store/contents.ts';
 import type { ActivityContext } from '../activity-context.ts';
+import { firstBytes } from './first-bytes.ts';
 import { RecentContents } from './recent-contents.ts';
 
 /**
@@ -88,7 +89,7 @@ async function contentOf({ context, sessionId, signal }: Reading, row: PlacedAtt
   const known = recent.get(row.content_id);
   if (known?.length === most) return known;
   try {
-    const bytes = await bytesOf(await context.contents.open(row, signal), most);
+    const bytes = await firstBytes(await context.contents.open(row, signal), most);
     recent.keep(row.content_id, bytes);
     return bytes;
   } catch (err) {
@@ -108,17 +109,6 @@ function partOf({ media_type: mediaType, filename, size }: AttachmentRow, bytes:
   const text = new TextDecoder().decode(bytes, { stream: true });
   const cut = size > TEXT_BYTES ? `\n[the first ${TEXT_BYTES} of ${size} bytes]` : '';
   return { type: 'text', text: `[file ${nameOf(filename)} of type ${mediaType}]\n${text}${cut}` };
-}
-
-async function bytesOf(content: AsyncIterable<Uint8Array>, most: number): Promise<Buffer> {
-  const pieces: Uint8Array[] = [];
-  let bytes = 0;
-  for await (const piece of content) {
-    pieces.push(piece);
-    bytes += piece.length;
-    if (bytes >= most) break;
-  }
-  return Buffer.concat(pieces).subarray(0, most);
 }
 
 function note(filename: string | null, problem: string): Part {

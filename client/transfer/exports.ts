@@ -47,7 +47,7 @@ export class Exports {
   }
 
   /** The line of an attachment, and those of its content. None, if its bytes are lost. */
-  private async *file(sessionId: string, { line, size, ...content }: ExportedFile): AsyncGenerator<Uint8Array> {
+  private async *file(sessionId: string, { line, ...content }: ExportedFile): AsyncGenerator<Uint8Array> {
     const bytes = await this.contents.open(content).catch((error: unknown) => {
       if (error instanceof LostContentError) return undefined;
       throw error;
@@ -57,9 +57,9 @@ export class Exports {
       if ((await readOwner(this.db, sessionId)) === undefined) throw sessionNotFound();
       return;
     }
-    let left = size;
+    let left = content.size;
     for await (const chunk of inChunks(bytes, CONTENT_BYTES)) {
-      if (left === size) yield Buffer.from(`${line}\n`);
+      if (left === content.size) yield Buffer.from(`${line}\n`);
       left -= chunk.length;
       yield Buffer.from(`{"data": "${chunk.toString('base64')}", "kind": "content"}\n`);
     }

@@ -422,6 +422,16 @@ describe('the attachments of a prompt', () => {
   const textsOf = (messages: UIMessage[]) =>
     messages.flatMap(({ parts }) => parts.map((part) => (part as { text: string }).text.split('\n')[1]));
 
+  it('T10 that are small are stored with little memory', async () => {
+    const chunks: Buffer[] = [];
+    const query = (_sql: string, values: unknown[]) => {
+      chunks.push(...values.filter((value) => Buffer.isBuffer(value)));
+      return Promise.resolve({ rows: [] });
+    };
+    await new Contents({ query } as unknown as Db).put('a', wholeContent(Buffer.from('words')));
+    expect(chunks.map(({ buffer }) => buffer.byteLength)).toEqual([5]);
+  });
+
   it('T10 are found by one statement, and each small one is read by one', async () => {
     const texts = ['one', 'two', 'three', 'four', 'five'];
     const { sessionId, messages } = await attachedTexts(new Contents(runtime.db), texts);

@@ -269,6 +269,21 @@ describe('a host and a worker with a bucket', () => {
     expect(told).toMatchObject({ session, attachment: lost['attachment_id'] });
   });
 
+  it('T10 H1 R6 a file of which a part is lost is lost: its GET breaks off, and the model gets a note', async () => {
+    const session = await opened();
+    const cut = (await upload(session, 'the first words and the last')).body;
+    const [[name, bytes]] = [...store.objects].slice(-1) as [[string, Buffer]];
+    store.objects.set(name, bytes.subarray(0, 15));
+    const answer = await ada.fetch(`/api/sessions/${session}/attachments/${cut['attachment_id']}`);
+    await expect(answer.text()).rejects.toThrow();
+    expect(await TestSession.of(runtime, session).ended(await send(session, 'look', cut))).toMatchObject({
+      state: 'finished',
+    });
+    expect(lastAsked()).toContain(String.raw`[file \"a.txt\": no longer stored]`);
+    expect(lastAsked()).not.toContain('the first words');
+    await eventually(async () => expect(await host.openStreams('attachment')).toEqual([0]));
+  });
+
   it.each([
     ['cannot be reached', away],
     ['answered GET with status 503', refusing(503)],
