@@ -37,7 +37,7 @@ export function workerMcp(
       error: (fields, message) => log.error(clean(fields), message),
     },
     pins: { changed: (agent, server, tools) => changedMcpTools(db, agent, server, tools) },
-    keepFile: fileKeeper({ db, contents, maxBytes: maxFileBytes }),
+    keepFile: fileKeeper({ db, contents, log, maxBytes: maxFileBytes }),
     refuseChanged: refuseChangedTools,
     changed: (server, tool) => metrics.mcpToolChanged(server, tool),
   });

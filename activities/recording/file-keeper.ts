@@ -1,5 +1,6 @@
 import { createHash } from 'node:crypto';
 import type pg from 'pg';
+import type { Logger } from 'pino';
 import type { KeepFile } from '../../agent/mcp/call-output.ts';
 import { attachmentUrl } from '../../domain/attachments.ts';
 import { MediaTypeReader } from '../../domain/media-type.ts';
@@ -10,10 +11,12 @@ import type { Contents } from '../../store/contents.ts';
 export function fileKeeper({
   db,
   contents,
+  log,
   maxBytes,
 }: {
   db: pg.Pool;
   contents: Contents;
+  log: Logger;
   maxBytes: number;
 }): KeepFile {
   const put: Contents['put'] = (id, content) => contents.put(id, content);
@@ -22,11 +25,15 @@ export function fileKeeper({
     reader.take(bytes);
     const mediaType = reader.end(declared);
     const size = bytes.length;
-    if (mediaType === undefined || size === 0 || size > maxBytes) return undefined;
+    if (mediaType === undefined || size === 0 || size > maxBytes) return { problem: 'of another type, or too large' };
     const digest = createHash('sha256').update(bytes).digest('hex');
     const file = { digest, size, mediaType, filename, bytes: () => inOnePiece(bytes) };
-    const attached = await attachFile({ db, put }, sessionId, file);
-    return attached && { mediaType: attached.media_type, url: attachmentUrl(attached.attachment_id) };
+    // The call was carried out: its result is not lost with a file.
+    const attached = await attachFile({ db, put }, sessionId, file).catch((err: unknown) => {
+      log.warn({ err, session: sessionId }, 'a file that a tool returned could not be stored');
+    });
+    if (!attached) return { problem: 'it could not be stored' };
+    return { mediaType: attached.media_type, url: attachmentUrl(attached.attachment_id) };
   };
 }
 

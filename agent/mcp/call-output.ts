@@ -11,9 +11,12 @@ export interface ResultFile {
 
 /**
  * Keeps a file of a result with its session.
- * @returns the file's type and URL, `perdure:…`; undefined: a file of a type that sessions do not keep, or too large
+ * @returns the file's type and URL, `perdure:…`, or why it is not kept
  */
-export type KeepFile = (sessionId: string, file: ResultFile) => Promise<{ mediaType: string; url: string } | undefined>;
+export type KeepFile = (
+  sessionId: string,
+  file: ResultFile,
+) => Promise<{ mediaType: string; url: string } | { problem: string }>;
 
 type Block = CallResult['content'][number];
 
@@ -34,7 +37,7 @@ export async function callOutput(result: CallResult, keep: (file: ResultFile) =>
   let files = 0;
   const keepSome: typeof keep = async (file) => {
     files += 1;
-    return files > MOST_FILES ? undefined : keep(file);
+    return files > MOST_FILES ? { problem: 'one of too many' } : keep(file);
   };
   const parts: Json[] = [];
   for (const block of content) parts.push(await partOf(block, keepSome));
@@ -70,11 +73,6 @@ async function partOf(block: Block, keep: (file: ResultFile) => ReturnType<KeepF
 
 async function filePart(file: ResultFile, keep: (file: ResultFile) => ReturnType<KeepFile>) {
   const kept = await keep(file);
-  if (kept) return { type: 'file', ...kept };
-  return {
-    type: 'file',
-    mediaType: file.mediaType,
-    size: file.bytes.length,
-    note: 'not kept: of another type, too large, or one of too many',
-  };
+  if ('url' in kept) return { type: 'file', ...kept };
+  return { type: 'file', mediaType: file.mediaType, size: file.bytes.length, note: `not kept: ${kept.problem}` };
 }

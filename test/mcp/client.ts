@@ -54,7 +54,7 @@ export class Client {
       agents: { all: () => agents },
       log: { debug: () => {}, info: log, warn: log, error: log },
       pins: { changed: (agent, server, tools) => changedMcpTools(db, agent, server, tools) },
-      keepFile: () => Promise.resolve(undefined),
+      keepFile: () => Promise.resolve({ problem: 'of another type' }),
       refuseChanged: false,
       changed: (server, tool) => void this.changes.push(`${server} ${tool}`),
       ...more,

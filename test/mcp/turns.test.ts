@@ -3,6 +3,7 @@ import type { McpServer } from '@modelcontextprotocol/sdk/server/mcp.js';
 import { beforeAll, expect, it } from 'vitest';
 import { createClient } from '../../client/client.ts';
 import { afterFile } from '../../tools/test-kit/after-file.ts';
+import { refusing, startStore, type TestStore } from '../../tools/test-kit/bucket.ts';
 import { tablesWith } from '../../tools/test-kit/canary.ts';
 import { eventually } from '../../tools/test-kit/eventually.ts';
 import { Gate } from '../../tools/test-kit/gate.ts';
@@ -16,6 +17,7 @@ import { type HttpServer, startHttpServer } from './http-server.ts';
 
 const SECRET = 'token-of-the-server';
 let server: HttpServer;
+let store: TestStore;
 let runtime: TestRuntime;
 beforeAll(async () => {
   server = await startHttpServer();
@@ -25,7 +27,9 @@ beforeAll(async () => {
     { name: 'web', transport: { type: 'http', url: server.url, headers } },
     { name: 'gone', transport: { type: 'http', url: 'http://127.0.0.1:9/mcp?key=in-the-query' } },
   ]);
-  runtime = await startRuntime({ agents: [agent] });
+  store = await startStore();
+  afterFile(store.close);
+  runtime = await startRuntime({ agents: [agent], s3: store.s3 });
 });
 
 /** A turn; the script's index counts its requests. */
@@ -77,7 +81,7 @@ it('H15 a picture in a result is an attachment of the session, and of its branch
   );
   const { content } = parts[1]!['output'] as { content: { url?: string }[] };
   expect(content[1]).toEqual({ type: 'file', mediaType: 'image/png', url: expect.stringMatching(/^perdure:att_/) });
-  const client = createClient({ database: runtime.databaseUrl, temporal: runtime.temporal });
+  const client = createClient({ database: runtime.databaseUrl, temporal: runtime.temporal, s3: store.s3 });
   afterFile(() => client.end());
   const file = await client.attachment(session.user, session.id, content[1]!.url!.slice('perdure:'.length));
   const pieces: Uint8Array[] = [];
@@ -90,13 +94,29 @@ it('H15 a picture in a result is an attachment of the session, and of its branch
   expect(copied.media_type).toBe('image/png');
 });
 
+it('H15 T10 a call whose picture cannot be stored has its other output', async () => {
+  store.behave(refusing(503));
+  const { parts } = await turn((_request, index) =>
+    index === 0 ? [callTool('x', 'web_show_all', {})] : [say('done')],
+  );
+  store.behave();
+  expect(parts[1]!['output']).toMatchObject({
+    content: [
+      { type: 'text', text: 'two things' },
+      { type: 'file', mediaType: 'image/png', note: 'not kept: it could not be stored' },
+      { type: 'resource', text: '# One' },
+      { type: 'resource_link' },
+    ],
+  });
+});
+
 it('H15 a file in a result keeps its name, without what Postgres cannot store', async () => {
   const { session, parts } = await turn((_request, index) =>
     index === 0 ? [callTool('x', 'web_odd_file', {})] : [say('done')],
   );
   expect(parts[1]).toMatchObject({ state: 'output-available', output: { content: [{ type: 'file' }] } });
   const sql = 'SELECT filename FROM attachments WHERE session_id = $1';
-  expect((await runtime.db.query(sql, [session.id])).rows).toEqual([{ filename: 'odd\uFFFDname.png' }]);
+  expect((await runtime.db.query(sql, [session.id])).rows).toEqual([{ filename: 'oddname.png' }]);
 });
 
 it('H15 an abort of the turn cancels the call at the server', async () => {
