@@ -6,7 +6,7 @@ import { PerdureError } from '../domain/errors.ts';
 import { isTemporary } from '../store/is-temporary.ts';
 
 /** Codes of attempts that end early and are made again, which is no failure of the activity. */
-const EXPECTED: ReadonlySet<unknown> = new Set(['Shutdown', 'Busy']);
+const EXPECTED: ReadonlySet<unknown> = new Set(['Shutdown', 'Busy', 'AttachmentsUnavailable']);
 
 /** The activity and its session. */
 type About = Pick<Info, 'activityType' | 'workflowExecution'>;

@@ -138,6 +138,7 @@ class Compaction {
   /** A turn waits for the store of attachments, as its steps do, within its time limit; a run by hand ends. */
   private async withoutAttachments(error: ContentUnavailableError): Promise<CompactOutcome> {
     if (this.isByHand || error.isRefused) return this.notMade(notCompacted(error.message), undefined);
+    this.writer.context.log.warn({ err: error, ...this.labels }, 'a compaction waits for the store of attachments');
     const type = 'AttachmentsUnavailable';
     throw ApplicationFailure.create({ message: type, type, cause: error, nonRetryable: false });
   }

@@ -3,25 +3,33 @@ import { beforeAll, expect, it } from 'vitest';
 import { createClient, type PerdureClient } from '../../client/client.ts';
 import { newId } from '../../domain/ids.ts';
 import { afterFile } from '../../tools/test-kit/after-file.ts';
+import { forgetContents } from '../../tools/test-kit/attached.ts';
+import { away, startStore, type TestStore } from '../../tools/test-kit/bucket.ts';
+import { eventually } from '../../tools/test-kit/eventually.ts';
+import { failContextLength } from '../../tools/test-kit/model-actions.ts';
 import { PIXEL } from '../../tools/test-kit/pixel.ts';
 import { startRuntime, type TestRuntime } from '../../tools/test-kit/runtime.ts';
 import { TestSession } from '../../tools/test-kit/session.ts';
 import { updates } from '../../workflows/definitions.ts';
-import { agent, CATALOG, messages, requests, talking, tell, visible } from './kit.ts';
+import { agent, CATALOG, messages, requests, send, talking, tell, visible } from './kit.ts';
 
 const PNG = Buffer.from(PIXEL, 'base64');
 const FIGURES = `canary ${'data '.repeat(400)}end`;
 
+let store: TestStore;
 let runtime: TestRuntime;
 let client: PerdureClient;
 beforeAll(async () => {
+  store = await startStore();
+  afterFile(store.close);
   runtime = await startRuntime({
+    s3: store.s3,
     defaultModel: 'openai/test',
     catalog: CATALOG,
     agents: [agent('by-hand', { auto: false, tail_turns: 1 }), agent('talker')],
     script: talking(),
   });
-  client = createClient({ database: runtime.databaseUrl, temporal: runtime.temporal });
+  client = createClient({ database: runtime.databaseUrl, temporal: runtime.temporal, s3: store.s3 });
   afterFile(() => client.end());
 });
 
@@ -72,4 +80,29 @@ it('X6 T10 attached texts count for whether two turns take more than their share
   const { run_seq: run } = await session.command(updates.compact);
   expect((await session.ended(run)).state).toBe('finished');
   expect((await visible(runtime, session))[0]).toBe('data-compaction');
+});
+
+it('X5 T10 a compaction in a turn waits while its bucket is away', async () => {
+  const session = await told('talker', {
+    content: Buffer.from(`canary ${'data '.repeat(2_500)}`),
+    filename: 'data.txt',
+  });
+  /** Between the step and the compaction. */
+  const goAway = async () => {
+    const [[name, bytes]] = [...store.objects].slice(-1) as [[string, Buffer]];
+    store.objects.set(`${name}x`, bytes);
+    await forgetContents(runtime.db, session.id);
+    store.behave(away);
+    return [failContextLength()];
+  };
+  const first = runtime.model.requests.length;
+  runtime.model.script((request, index) => (index === first ? goAway() : talking()(request, index)));
+  const run = await send(session, 'three');
+  const waits = 'a compaction waits for the store of attachments';
+  await eventually(() => expect(runtime.logs.filter(({ msg }) => msg === waits).length).toBeGreaterThan(1));
+  expect(requests(runtime, 'summary', first)).toEqual([]);
+  store.behave();
+  expect(await session.ended(run)).toMatchObject({ state: 'finished' });
+  expect(JSON.stringify(requests(runtime, 'summary', first))).toContain('canary');
+  expect(runtime.logs.filter(({ msg }) => msg === 'an activity failed')).toEqual([]);
 });

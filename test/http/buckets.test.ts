@@ -7,7 +7,7 @@ import { beforeAll, describe, expect, it } from 'vitest';
 import { newId } from '../../domain/ids.ts';
 import { S3Bucket } from '../../store/s3.ts';
 import { afterFile } from '../../tools/test-kit/after-file.ts';
-import { wholeContent } from '../../tools/test-kit/attached.ts';
+import { forgetContents, wholeContent } from '../../tools/test-kit/attached.ts';
 import { away, refusing, stalled, startStore, type TestStore } from '../../tools/test-kit/bucket.ts';
 import { eventually } from '../../tools/test-kit/eventually.ts';
 import { startHost, type TestCaller, type TestHost } from '../../tools/test-kit/host.ts';
@@ -328,14 +328,7 @@ describe('a host and a worker with a bucket', () => {
       const file = (await upload(session, `${text} ${'words '.repeat(500)}`)).body;
       expect(await test.ended(await send(session, text, file))).toMatchObject({ state: 'finished' });
     }
-    // Workers that have just read a file still have it.
-    await runtime.db.query(
-      `WITH moved AS (
-         UPDATE attachments SET content_id = content_id || 'x' WHERE session_id = $1 RETURNING content_id
-       )
-       INSERT INTO attachment_contents (content_id, place) SELECT content_id, 's3' FROM moved`,
-      [session],
-    );
+    await forgetContents(runtime.db, session);
     store.behave(away);
     const { run_seq: run } = await test.command(updates.compact);
     const ended = await test.ended(run);

@@ -24,3 +24,17 @@ export async function attached(
   if (row === undefined) throw new Error(`there is no session ${sessionId}`);
   return { type: 'file', mediaType, url: attachmentUrl(row.attachment_id) };
 }
+
+/**
+ * Gives the contents of a session in a bucket an `x` at the end of their ids: workers that have just read them have to read them again.
+ * The objects keep their names.
+ */
+export async function forgetContents(db: Db, sessionId: string): Promise<void> {
+  await db.query(
+    `WITH moved AS (
+       UPDATE attachments SET content_id = content_id || 'x' WHERE session_id = $1 RETURNING content_id
+     )
+     INSERT INTO attachment_contents (content_id, place) SELECT content_id, 's3' FROM moved`,
+    [sessionId],
+  );
+}
