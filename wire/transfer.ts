@@ -121,6 +121,7 @@ const uiPart = z.union(
     z.looseObject({
       type: z.enum(['file', 'reasoning-file']),
       mediaType: z.string(),
+      filename: z.string('a string').optional(),
       url: z.string().refine(isFileUrl, URL_EXPECTED),
     }),
     z.looseObject({

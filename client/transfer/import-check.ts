@@ -1,4 +1,5 @@
 import type { z } from 'zod';
+import { plainName } from '../../domain/attachments.ts';
 import { type ErrorCode, PerdureError } from '../../domain/errors.ts';
 import { MAX_ANSWER } from '../../domain/max-answer.ts';
 import { byteLength } from '../../domain/text.ts';
@@ -57,7 +58,7 @@ export class ImportCheck {
       throw new InvalidInputError([{ field: `${field}.kind`, expected }], 'InvalidLine');
     }
     if ((kind === 'session') !== (this.place === undefined)) {
-      throw wrongOrder(field, this.place ? 'a message or a part' : 'the line of the session first');
+      throw wrongOrder(field, this.place ? 'an attachment, a message or a part' : 'the line of the session first');
     }
     this[kind](value, field);
     const stored = JSON.stringify(value);
@@ -111,8 +112,11 @@ export class ImportCheck {
     place.bytes = 0;
   }
 
-  private part(value: unknown, field: string): void {
-    const { message_id, index } = parsed(exportedPart, value, field);
+  private part(value: Record<string, unknown>, field: string): void {
+    const { message_id, index, data } = parsed(exportedPart, value, field);
+    const { filename } = data as { filename?: unknown };
+    // As in new messages.
+    if (typeof filename === 'string') value['data'] = { ...data, filename: plainName(filename) };
     const place = this.place as Place;
     if (!place.message) throw wrongOrder(field, 'a message before its parts');
     if (message_id !== place.message.id) {

@@ -4,8 +4,8 @@ import { exportedContent } from '../../wire/transfer.ts';
 import { parsed } from './import-check.ts';
 import { jsonOf, type ParsedLine } from './line-reader.ts';
 
-/** Longest data of a part, in characters: an answer, and what JSON adds to it. */
-const MAX_DATA = MAX_ANSWER + 1024 ** 2;
+/** Longest data of a part, in characters: an answer whose characters are all escaped, such as newlines, and what JSON adds to it. */
+const MAX_DATA = 2 * MAX_ANSWER + 1024 ** 2;
 
 /**
  * The data of a part whose JSON is in the lines of content after it.

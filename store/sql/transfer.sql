@@ -52,16 +52,23 @@ CREATE OR REPLACE FUNCTION part_line(p_session text, p_part text) RETURNS text L
     FROM chat_parts_live WHERE session_id = p_session AND id = p_part
 $$;
 
--- The lines of a part whose own would be too long for an import: without its data, whose JSON follows in lines of half a million
--- characters.
+-- The lines of a part whose own would be too long for an import: without its data, whose JSON follows in lines of half a MiB. Cut as
+-- bytes: to find the characters of a text, Postgres counts from its beginning.
 CREATE OR REPLACE FUNCTION long_part_lines(p_line text) RETURNS SETOF text LANGUAGE plpgsql IMMUTABLE AS $$
 DECLARE
-  v_piece constant integer := 524288;
-  v_data text := p_line::jsonb -> 'data';
+  v_line jsonb := p_line::jsonb;
+  v_data bytea := convert_to((v_line -> 'data')::text, 'UTF8');
+  v_length integer := length(v_data);
+  v_from integer := 0;
+  v_to integer;
 BEGIN
-  RETURN NEXT (p_line::jsonb || '{"data": null}')::text;
-  FOR v_at IN 1..length(v_data) BY v_piece LOOP
-    RETURN NEXT jsonb_build_object('kind', 'content', 'data', substr(v_data, v_at, v_piece))::text;
+  RETURN NEXT (v_line || '{"data": null}')::text;
+  WHILE v_from < v_length LOOP
+    v_to := least(v_from + 524288, v_length);
+    -- Not within a character.
+    WHILE v_to < v_length AND get_byte(v_data, v_to) & 192 = 128 LOOP v_to := v_to - 1; END LOOP;
+    RETURN NEXT jsonb_build_object('kind', 'content', 'data', convert_from(substr(v_data, v_from + 1, v_to - v_from), 'UTF8'))::text;
+    v_from := v_to;
   END LOOP;
 END $$;
 

@@ -205,6 +205,7 @@ describe('export and import', () => {
     for (const data of [
       { type: 'file', mediaType: 'image/png', url },
       { type: 'text', text: `"🦭 \\ grün \n ${'ü'.repeat(6_000_001)}` },
+      { type: 'text', text: '\n'.repeat(12_000_000) },
     ]) {
       await long(JSON.stringify(data));
       const text = await exported(ada, session.id);
@@ -214,6 +215,21 @@ describe('export and import', () => {
       expect(await exported(ada, body['session_id']!)).toBe(text);
       expect((await new Session(db, body['session_id']).parts(1))[0]!['data']).toEqual(data);
     }
+  });
+
+  it('T7 T10 what is not seen of a file’s name is left out, as from new messages', async () => {
+    const session = await conversation(db, 'one');
+    const lines = parsed(await exported(ada, session.id));
+    const file = (filename: string) => {
+      const data = { type: 'file', mediaType: 'image/png', url: 'data:image/png;base64,aGVsbG8=', filename };
+      return { ...lines[2]!, id: 'file', index: 7, type: 'file', data };
+    };
+    lines.splice(3, 0, file('photo\u202Egnp.exe'));
+    const { body } = await imported(ada, joined(lines));
+    const copy = parsed(await exported(ada, body['session_id']!));
+    expect(copy[3]).toEqual(file('photognp.exe'));
+    lines[3]!['data'] = { ...file('').data, filename: 7 };
+    expect(await imported(ada, joined(lines))).toMatchObject({ status: 400, body: { code: 'InvalidLine' } });
   });
 
   it('T7 metadata of a message are never split', async () => {
@@ -582,7 +598,12 @@ describe('an import is refused with the number of its line, and nothing is store
       'WrongOrder',
       'line 1: expected the line of the session first',
     ],
-    ['the session twice', (all) => all.splice(3, 0, all[0]!), 'WrongOrder', 'line 4: expected a message or a part'],
+    [
+      'the session twice',
+      (all) => all.splice(3, 0, all[0]!),
+      'WrongOrder',
+      'line 4: expected an attachment, a message or a part',
+    ],
     [
       'a part before any message',
       (all) => all.splice(1, 1),
@@ -698,19 +719,19 @@ describe('an import is refused with the number of its line, and nothing is store
     await refusedWith(joined(all), 413, 'TooLarge', expected);
   });
 
-  it('T7 a message with parts of more than 48 MiB, and a part with data of more than 17', async () => {
+  it('T7 a message with parts of more than 48 MiB, and a part with data of more than 33', async () => {
     const [session, message, part] = lines as [Line, Line, Line];
     const large = (n: number) => ({ ...part, id: `p${n}`, index: n, data: { type: 'text', text: megabytes(3) } });
     const all = [{ ...session, messages: 1 }, message, ...Array.from({ length: 16 }, (_, n) => large(n))];
     await refusedWith(joined(all), 413, 'TooLarge', 'line 18: expected at most 50331648 bytes in a message');
     expect((await imported(ada, joined(all.slice(0, -1)))).status).toBe(201);
-    const pieces = Array.from({ length: 6 }, () => ({ kind: 'content', data: megabytes(3) }));
+    const pieces = Array.from({ length: 12 }, () => ({ kind: 'content', data: megabytes(3) }));
     const long = [session, message, { ...part, data: null }, ...pieces];
     await refusedWith(
       joined(long),
       413,
       'TooLarge',
-      'line 9: expected at most 17825792 characters in the data of line 3',
+      'line 15: expected at most 34603008 characters in the data of line 3',
     );
   });
 
