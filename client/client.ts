@@ -64,6 +64,7 @@ import { Exports } from './transfer/exports.ts';
 import type { ImportChoice } from './transfer/import-check.ts';
 import { type Imported, Imports } from './transfer/imports.ts';
 import { type Attachment, type AttachmentContent, type AttachmentInput, Attachments } from './uploads/attachments.ts';
+import { putInTurn } from './uploads/put-in-turn.ts';
 import { Limiter } from './wait/limiter.ts';
 
 const MAX_MESSAGE_BYTES = 256 * 1024;
@@ -144,9 +145,10 @@ export class PerdureClient {
     this.initiatives = new Initiatives({ db, readDb, bus, waker: this.waker, workspaces: catalog?.workspaces });
     this.commands = createCommands({ db, workflows, reads: this.reads, catalog });
     this.erasure = new Erasure({ db, temporal, bus });
-    const files = { contents: new Contents(db, options.s3), maxBytes: maxFileBytes };
-    this.attachments = new Attachments({ db, ...files });
-    this.exports = new Exports({ db: readDb, contents: files.contents });
+    const contents = new Contents(db, options.s3);
+    const files = { put: putInTurn(contents), maxBytes: maxFileBytes };
+    this.attachments = new Attachments({ db, contents, ...files });
+    this.exports = new Exports({ db: readDb, contents });
     this.imports = new Imports({ db, catalog, maxBytes: maxImportBytes, files });
     const { attachments } = this;
     this.submission = new Submission({ db, workflows, bus, log, catalog, attachments, maxMessageBytes, maxQueue });

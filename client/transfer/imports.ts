@@ -3,11 +3,11 @@ import type { z } from 'zod';
 import { keptName } from '../../domain/attachments.ts';
 import { PerdureError } from '../../domain/errors.ts';
 import { newId } from '../../domain/ids.ts';
-import type { Contents } from '../../store/contents.ts';
 import { type ImportRefusal, storeImport } from '../../store/transfer.ts';
 import { type FieldError, InvalidInputError } from '../../wire/input.ts';
 import type { exportedAttachment } from '../../wire/transfer.ts';
 import type { Catalog } from '../catalog.ts';
+import type { PutInTurn } from '../uploads/put-in-turn.ts';
 import { Receiving } from '../uploads/receiving.ts';
 import { Limiter } from '../wait/limiter.ts';
 import { ImportCheck, type ImportChoice } from './import-check.ts';
@@ -36,16 +36,16 @@ export class Imports {
   private readonly db: pg.Pool;
   private readonly catalog: Catalog | undefined;
   private readonly maxBytes: number | undefined;
-  private readonly files: { contents: Contents; maxBytes: number };
+  private readonly files: { put: PutInTurn; maxBytes: number };
   private readonly receiving = new Receiving(AT_ONCE, OF_A_USER);
   private readonly storing = new Limiter(STORED_AT_ONCE);
 
-  /** @param deps.files where attachments are stored, and the longest of them in bytes */
+  /** @param deps.files how attachments are stored, and the longest of them in bytes */
   constructor(deps: {
     db: pg.Pool;
     catalog: Catalog | undefined;
     maxBytes: number | undefined;
-    files: { contents: Contents; maxBytes: number };
+    files: { put: PutInTurn; maxBytes: number };
   }) {
     ({ db: this.db, catalog: this.catalog, maxBytes: this.maxBytes, files: this.files } = deps);
   }
@@ -66,7 +66,7 @@ export class Imports {
     return this.receiving.run({ user, signal }, body, async (content) => {
       await using kept = await KeptLines.open();
       const check = new ImportCheck(this.catalog, choice);
-      const messages = await this.receive(content, check, kept);
+      const messages = await this.receive({ content, signal }, check, kept);
       const sessionId = newId('ses');
       await this.storing.run(() => this.store({ sessionId, userId: user }, kept), signal);
       return { session_id: sessionId, messages };
@@ -74,8 +74,12 @@ export class Imports {
   }
 
   /** Checks the lines while they arrive, and keeps them. Returns the number of messages. */
-  private async receive(body: AsyncIterable<Uint8Array>, check: ImportCheck, kept: KeptLines): Promise<number> {
-    await using reader = new LineReader(linesOf(atMost(this.maxBytes, body)));
+  private async receive(
+    { content, signal }: { content: AsyncIterable<Uint8Array>; signal: AbortSignal | undefined },
+    check: ImportCheck,
+    kept: KeptLines,
+  ): Promise<number> {
+    await using reader = new LineReader(linesOf(atMost(this.maxBytes, content)));
     for (let line = await reader.next(); line !== undefined; line = await reader.next()) {
       const field = `line ${line.number}`;
       const { value } = line;
@@ -84,7 +88,7 @@ export class Imports {
       if (value['kind'] === 'attachment') {
         const attachment = value as z.output<typeof exportedAttachment>;
         const filename = keptName(attachment.filename ?? undefined);
-        const content_id = await receiveFile(this.files, { field, attachment, lines: reader.contents() });
+        const content_id = await receiveFile(this.files, { field, attachment, lines: reader.contents() }, signal);
         text = JSON.stringify({ ...attachment, filename, content_id });
       }
       await kept.add({ number: line.number, text });

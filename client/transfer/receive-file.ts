@@ -1,10 +1,10 @@
 import type { z } from 'zod';
 import { newId } from '../../domain/ids.ts';
 import { ACCEPTED_FILES } from '../../domain/media-type.ts';
-import type { Contents } from '../../store/contents.ts';
 import { InvalidInputError } from '../../wire/input.ts';
 import { isBase64 } from '../../wire/requests.ts';
 import { type exportedAttachment, exportedContent } from '../../wire/transfer.ts';
+import type { PutInTurn } from '../uploads/put-in-turn.ts';
 import { Spool } from '../uploads/spool.ts';
 import { parsed } from './import-check.ts';
 import type { ParsedLine } from './line-reader.ts';
@@ -22,10 +22,12 @@ interface ImportedFile {
  * which is refused.
  * @returns the id of the content
  * @throws {InvalidInputError} `InvalidLine` if it is not what the attachment says, `TooLarge`
+ * @throws {LeftTheLineError} `signal` fired while it waited for others
  */
 export async function receiveFile(
-  { contents, maxBytes }: { contents: Contents; maxBytes: number },
+  { put, maxBytes }: { put: PutInTurn; maxBytes: number },
   { field, attachment, lines }: ImportedFile,
+  signal: AbortSignal | undefined,
 ): Promise<string> {
   const { size, digest, media_type: declared } = attachment;
   const refusal = (name: string, expected: string, code: 'InvalidLine' | 'TooLarge' = 'InvalidLine') =>
@@ -40,7 +42,7 @@ export async function receiveFile(
     throw refusal('media_type', expected);
   }
   const contentId = newId('att');
-  await contents.put(contentId, { digest, size, bytes: () => file.bytes() });
+  await put(contentId, { digest, size, bytes: () => file.bytes() }, signal);
   return contentId;
 }
 

@@ -7,7 +7,7 @@ import type { Db } from '../../store/db.ts';
 import { readOwner } from '../../store/sessions.ts';
 import { InvalidInputError } from '../../wire/input.ts';
 import { sessionNotFound } from '../refusal-errors.ts';
-import { Limiter } from '../wait/limiter.ts';
+import type { PutInTurn } from './put-in-turn.ts';
 import { Receiving } from './receiving.ts';
 import { Spool } from './spool.ts';
 
@@ -39,19 +39,17 @@ export interface AttachmentContent extends Attachment {
 const AT_ONCE = 16;
 /** Of one user. */
 const OF_A_USER = 4;
-/** Contents that are stored in Postgres at a time, so that uploads leave connections for messages. */
-const STORED_AT_ONCE = 4;
 
 /** Stores and reads the files of sessions. */
 export class Attachments {
   private readonly db: Db;
   private readonly contents: Contents;
+  private readonly put: PutInTurn;
   private readonly maxBytes: number;
   private readonly receiving = new Receiving(AT_ONCE, OF_A_USER);
-  private readonly storing = new Limiter(STORED_AT_ONCE);
 
-  constructor(deps: { db: Db; contents: Contents; maxBytes: number }) {
-    ({ db: this.db, contents: this.contents, maxBytes: this.maxBytes } = deps);
+  constructor(deps: { db: Db; contents: Contents; put: PutInTurn; maxBytes: number }) {
+    ({ db: this.db, contents: this.contents, put: this.put, maxBytes: this.maxBytes } = deps);
   }
 
   /**
@@ -77,9 +75,7 @@ export class Attachments {
     const type = file.mediaType;
     if (type === undefined) throw badFile(ACCEPTED_FILES);
     const sessionId = await session();
-    const { contents } = this;
-    const inTurn: Contents['put'] = (id, whole) => this.storing.run(() => contents.put(id, whole), signal);
-    const put: Contents['put'] = contents.place === 's3' ? (id, whole) => contents.put(id, whole) : inTurn;
+    const put: Contents['put'] = (id, whole) => this.put(id, whole, signal);
     const { digest, size } = file;
     const named = { digest, size, mediaType: type, filename, bytes: () => file.bytes() };
     const attached = await attachFile({ db: this.db, put }, sessionId, named);

@@ -1,5 +1,5 @@
 // Export and import of sessions, through HTTP. Temporal is down.
-import { randomBytes } from 'node:crypto';
+import { createHash, randomBytes } from 'node:crypto';
 import { once } from 'node:events';
 import { get, type IncomingMessage } from 'node:http';
 import { setImmediate } from 'node:timers/promises';
@@ -323,6 +323,48 @@ describe('export and import', () => {
     }
     await Promise.all(imports);
     expect(begun).toBe(6);
+  });
+
+  it('T7 T10 Q2 files of imports and uploads are put into Postgres four at a time together', async () => {
+    const { client } = host;
+    const session = await conversation(db, 'one');
+    const [first, ...others] = parsed(await exported(ada, session.id));
+    const bytes = Buffer.from('a file of an import');
+    const attachment = {
+      ...{ kind: 'attachment', id: 'att_1', digest: createHash('sha256').update(bytes).digest('hex') },
+      ...{ media_type: 'text/plain', filename: null, size: bytes.length, created_at: '2026-01-01T00:00:00Z' },
+    };
+    const content = { kind: 'content', data: bytes.toString('base64') };
+    const data = { type: 'file', mediaType: 'text/plain', url: 'perdure:att_1' };
+    const part = { ...others[1]!, id: 'file', index: 7, type: 'file', data };
+    const text = joined([first, attachment, content, ...others.slice(0, 2), part, ...others.slice(2)]);
+    let received = 0;
+    async function* body(given: string) {
+      yield Buffer.from(given);
+      received += 1;
+    }
+    const lock = await db.connect();
+    let sent: Promise<unknown>[] = [];
+    try {
+      await lock.query('BEGIN');
+      await lock.query('LOCK TABLE attachment_chunks IN EXCLUSIVE MODE');
+      sent = [
+        ...[1, 2, 3].map((n) =>
+          client.attach('ada', session.id, { content: body(`file ${n}`), mediaType: 'text/plain' }),
+        ),
+        ...[1, 2, 3, 4].map((n) => client.importSession(`user-${n}`, body(text))),
+      ];
+      const waiting = () =>
+        rows(db, "SELECT FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND query LIKE '%attachment_chunks%'");
+      // An import reads on when its file is stored.
+      await eventually(async () => expect([received, (await waiting()).length]).toEqual([3, 4]));
+      for (let n = 0; n < 5; n += 1) expect((await ada.post('/api/sessions', {})).status).toBe(201);
+      expect(await waiting()).toHaveLength(4);
+    } finally {
+      await lock.query('ROLLBACK');
+      lock.release();
+    }
+    await Promise.all(sent);
   });
 
   it('T7 an export reads what its reader takes: a slow reader of 10,000 messages makes nothing pile up', async () => {
