@@ -1,11 +1,13 @@
 import type { FileHandle } from 'node:fs/promises';
 import type pg from 'pg';
+import { ContentUnavailableError } from '../../domain/content-unavailable-error.ts';
 import { PerdureError } from '../../domain/errors.ts';
 import { type Contents, inChunks, LostContentError } from '../../store/contents.ts';
 import { readOwner } from '../../store/sessions.ts';
 import { type ExportedFile, readExport } from '../../store/transfer.ts';
+import type { ClientLog } from '../log.ts';
 import { sessionNotFound } from '../refusal-errors.ts';
-import { namelessFile } from '../uploads/spool.ts';
+import { namelessFile, Spool } from '../uploads/spool.ts';
 import { Limiter } from '../wait/limiter.ts';
 import { LineWriter } from './line-writer.ts';
 
@@ -22,17 +24,19 @@ const PIECE_BYTES = 64 * 1024;
 export class Exports {
   private readonly db: pg.Pool;
   private readonly contents: Contents;
+  private readonly log: ClientLog;
   private readonly reading = new Limiter(READ_AT_ONCE);
   private readonly users = new Map<string, number>();
 
-  constructor(deps: { db: pg.Pool; contents: Contents }) {
-    ({ db: this.db, contents: this.contents } = deps);
+  constructor(deps: { db: pg.Pool; contents: Contents; log: ClientLog }) {
+    ({ db: this.db, contents: this.contents, log: this.log } = deps);
   }
 
   /**
    * The lines of a session as it is when the first piece is asked for. They wait for their reader in a temporary file: a slow one
    * holds no snapshot in Postgres, and memory does not grow with the session.
-   * @throws {PerdureError} `SessionNotFound`, `TooMany`, `Unavailable` if the disk is full
+   * @throws {PerdureError} `SessionNotFound`, `TooMany`, `Unavailable` if the disk is full, or the bytes of an attachment cannot be read
+   * now: of the first one before the first piece
    */
   async *export(user: string, sessionId: string): AsyncGenerator<Uint8Array, void> {
     using _ = this.admit(user);
@@ -41,29 +45,49 @@ export class Exports {
     const found = await this.reading.run(() => readExport(this.db, sessionId, (line) => writer.add(line)));
     if (!found) throw sessionNotFound();
     await writer.flush();
-    yield Buffer.from(`${found.line}\n`);
-    for (const file of found.files) yield* this.file(sessionId, file);
+    let piece: Uint8Array = Buffer.from(`${found.line}\n`);
+    for (const file of found.files) {
+      for await (const next of this.file(sessionId, file)) {
+        // Only now: that the first file cannot be read is known before the first piece.
+        yield piece;
+        piece = next;
+      }
+    }
+    yield piece;
     yield* piecesOf(spool);
   }
 
   /** The line of an attachment, and those of its content. None, if its bytes are lost. */
-  private async *file(sessionId: string, { line, ...content }: ExportedFile): AsyncGenerator<Uint8Array> {
-    const bytes = await this.contents.open(content).catch((error: unknown) => {
-      if (error instanceof LostContentError) return undefined;
-      throw error;
-    });
-    if (bytes === undefined) {
-      // Or erased while it was exported.
-      if ((await readOwner(this.db, sessionId)) === undefined) throw sessionNotFound();
-      return;
-    }
-    let left = content.size;
-    for await (const chunk of inChunks(bytes, CONTENT_BYTES)) {
-      if (left === content.size) yield Buffer.from(`${line}\n`);
-      left -= chunk.length;
+  private async *file(sessionId: string, exported: ExportedFile): AsyncGenerator<Uint8Array> {
+    await using content = await this.received(sessionId, exported);
+    if (content === undefined) return;
+    yield Buffer.from(`${exported.line}\n`);
+    for await (const chunk of inChunks(content.bytes(), CONTENT_BYTES)) {
       yield Buffer.from(`{"data": "${chunk.toString('base64')}", "kind": "content"}\n`);
     }
-    if (left !== 0) throw new Error('the content of an attachment is not whole');
+  }
+
+  /** The content of an attachment, in a temporary file: its place does not wait for the reader. Undefined: it is lost. */
+  private async received(sessionId: string, { line, ...content }: ExportedFile): Promise<Spool | undefined> {
+    // Else files would be left out of every export while a setting is missing.
+    if (content.place === 's3' && this.contents.place !== 's3') {
+      throw new ContentUnavailableError('an attachment is in a bucket, and PERDURE_S3_URL is not set');
+    }
+    const { id: attachment, digest } = JSON.parse(line) as { id: string; digest: string };
+    const lost = () => new LostContentError(content.content_id, content.place);
+    try {
+      const bytes = await this.contents.open(content);
+      const received = await Spool.receive(bytes, { maxBytes: content.size, declared: undefined, tooLarge: lost });
+      if (received.digest === digest) return received;
+      await received[Symbol.asyncDispose]();
+      throw lost();
+    } catch (err) {
+      if (!(err instanceof LostContentError)) throw err;
+      // Or erased while it was exported.
+      if ((await readOwner(this.db, sessionId)) === undefined) throw sessionNotFound();
+      this.log.warn({ err, session: sessionId, attachment }, 'an attachment is lost: an export is without it');
+      return undefined;
+    }
   }
 
   private admit(user: string): Disposable {
