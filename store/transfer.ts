@@ -1,7 +1,7 @@
 import type pg from 'pg';
 import { z } from 'zod';
 import { placeOfContent } from './contents.ts';
-import { type Db, many, maybeOne } from './db.ts';
+import { type Db, maybeOne, types } from './db.ts';
 
 /** A place in an export: a message's position, and the index of its part; -1 is the message itself. */
 export interface ExportPlace {
@@ -9,16 +9,26 @@ export interface ExportPlace {
   part: number;
 }
 
-const exportedLine = z.object({ at: z.number(), part: z.number(), line: z.string() });
+const TEXT = 25;
 
-/** The next lines of an export, until they have 1 MiB or are those of 1,000 messages. */
-export function exportedLines(
+/**
+ * Reads the next lines of an export, until they have 1 MiB or are those of 1,000 messages.
+ * @param take is called with each line as it arrives: rows that are kept until the last one is there would fill V8's young generation
+ * @returns where the next ones begin; undefined: there were none
+ */
+export async function exportedLines(
   db: Db,
   sessionId: string,
-  after: ExportPlace,
-  last: number,
-): Promise<(ExportPlace & { line: string })[]> {
-  return many(db, exportedLine, 'SELECT * FROM export_lines($1, $2, $3, $4)', [sessionId, after.at, after.part, last]);
+  { after, last }: { after: ExportPlace; last: number },
+  take: (line: string) => void,
+): Promise<ExportPlace | undefined> {
+  const parsers: pg.CustomTypesConfig = {
+    getTypeParser: (oid: number, format) => (oid === TEXT ? take : types.getTypeParser(oid, format)),
+  };
+  const text = 'SELECT * FROM export_lines($1, $2, $3, $4)';
+  const values = [sessionId, after.at, after.part, last];
+  const { rows } = await db.query<ExportPlace>({ text, values, types: parsers });
+  return rows.at(-1);
 }
 
 const exportedSession = z.object({ line: z.string(), last: z.number() });
@@ -27,31 +37,49 @@ const exportedFile = z.object({ line: z.string(), content_id: z.string(), place:
 /** The line of an attachment, and the content that follows it. */
 export type ExportedFile = z.infer<typeof exportedFile>;
 
+/** Takes the lines of messages and parts. */
+export interface ExportedLines {
+  add(line: string): void;
+  /** Is called after some lines, and awaited before the next ones. */
+  flush(): Promise<void>;
+}
+
 /**
  * Reads a session's export from one snapshot, whatever changes meanwhile: the line of the session, those of its attachments, and
  * those of its messages and their parts.
- * @param take is called with each line of a message or a part
  * @returns undefined: there is no such session
  */
 export function readExport(
   pool: pg.Pool,
   sessionId: string,
-  take: (line: string) => Promise<void>,
+  lines: ExportedLines,
 ): Promise<{ line: string; files: ExportedFile[] } | undefined> {
   return inTransaction(pool, 'BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY', async (db) => {
     const sql = 'SELECT line, last FROM export_session($1) WHERE line IS NOT NULL';
     const session = await maybeOne(db, exportedSession, sql, [sessionId]);
     if (!session) return undefined;
-    const files = await many(db, exportedFile, 'SELECT * FROM export_attachments($1)', [sessionId]);
-    let place: ExportPlace = { at: 0, part: -1 };
-    for (;;) {
-      const lines = await exportedLines(db, sessionId, place, session.last);
-      const end = lines.at(-1);
-      if (end === undefined) return { line: session.line, files };
-      place = end;
-      for (const { line } of lines) await take(line);
+    let after: ExportPlace | undefined = { at: 0, part: -1 };
+    while (after !== undefined) {
+      after = await exportedLines(db, sessionId, { after, last: session.last }, (line) => lines.add(line));
+      await lines.flush();
     }
+    const files = await ofWholeSession(db, 'SELECT * FROM export_attachments($1)', sessionId);
+    return { line: session.line, files: z.array(exportedFile).parse(files) };
   });
+}
+
+/** For what reads all messages of a session: longer than other statements may take. */
+const WHOLE_SESSION_MS = 600_000;
+
+/** The rows of a statement that reads all messages of a session. To the end of the transaction others may take as long, too. */
+async function ofWholeSession(db: pg.PoolClient, text: string, sessionId: string): Promise<unknown[]> {
+  await db.query(`SET LOCAL statement_timeout = ${WHOLE_SESSION_MS}`);
+  const query: pg.QueryConfig & { query_timeout: number } = {
+    text,
+    values: [sessionId],
+    query_timeout: WHOLE_SESSION_MS,
+  };
+  return (await db.query<Record<string, unknown>>({ ...query, types })).rows;
 }
 
 async function inTransaction<T>(pool: pg.Pool, begin: string, work: (db: pg.PoolClient) => Promise<T>): Promise<T> {
@@ -97,11 +125,9 @@ class RefusedError extends Error {
 export interface ImportBatch {
   from: number;
   to: number;
-  lines: string[];
+  /** Each after its number and a space, with newlines between them. Bytes: as strings they would fill V8's young generation. */
+  lines: Buffer;
 }
-
-/** For what reads all messages of an import: longer than other statements may take. */
-const FINISH_MS = 600_000;
 
 /** Stores the lines of an import, which have been checked, in one transaction, or returns why not; then nothing is stored. */
 export async function storeImport(
@@ -114,20 +140,15 @@ export async function storeImport(
   const store = async (db: pg.PoolClient) => {
     for await (const { from, to, lines } of batches) {
       [at.from, at.to] = [from, to];
-      const rest = from === 1 ? lines.slice(1) : lines;
-      if (from === 1) await db.query('SELECT import_session($1, $2, $3)', [sessionId, userId, lines[0]]);
-      if (rest.length > 0) await db.query('SELECT import_lines($1, $2)', [sessionId, rest]);
+      await db.query('SELECT import_batch($1, $2, $3)', [sessionId, userId, lines]);
     }
     at.from = 1;
-    await db.query(`SET LOCAL statement_timeout = ${FINISH_MS}`);
     for (const [kind, check] of [
       ['message', 'finish_import'],
       ['attachment', 'unnamed_attachment'],
     ] as const) {
-      const text = `SELECT ${check}($1) AS value`;
-      const query: pg.QueryConfig & { query_timeout: number } = { text, values: [sessionId], query_timeout: FINISH_MS };
-      const { rows } = await db.query<{ value: string | null }>(query);
-      const value = rows[0]?.value ?? null;
+      const [row] = await ofWholeSession(db, `SELECT ${check}($1) AS value`, sessionId);
+      const { value } = row as { value: string | null };
       if (value !== null) throw new RefusedError({ code: 'ForeignId', kind, field: 'id', value });
     }
   };

@@ -7,7 +7,7 @@ import { readOwner } from '../../store/sessions.ts';
 import { type ExportedFile, readExport } from '../../store/transfer.ts';
 import type { ClientLog } from '../log.ts';
 import { sessionNotFound } from '../refusal-errors.ts';
-import { namelessFile, Spool } from '../uploads/spool.ts';
+import { bytesOf, namelessFile, Spool } from '../uploads/spool.ts';
 import { Limiter } from '../wait/limiter.ts';
 import { LineWriter } from './line-writer.ts';
 
@@ -18,7 +18,11 @@ const READ_AT_ONCE = 2;
 
 /** Bytes in a line of content: longer strings stay in memory until V8 collects all. */
 const CONTENT_BYTES = 48 * 1024;
-const PIECE_BYTES = 64 * 1024;
+/**
+ * Bytes in a piece. Memory of a piece is free when V8 has collected its object, which happens after some thousand objects, however large
+ * they are.
+ */
+const PIECE_BYTES = 32 * 1024;
 
 /** Exports sessions. */
 export class Exports {
@@ -42,9 +46,8 @@ export class Exports {
     using _ = this.admit(user);
     await using spool = await namelessFile();
     const writer = new LineWriter(spool);
-    const found = await this.reading.run(() => readExport(this.db, sessionId, (line) => writer.add(line)));
+    const found = await this.reading.run(() => readExport(this.db, sessionId, writer));
     if (!found) throw sessionNotFound();
-    await writer.flush();
     let piece: Uint8Array = Buffer.from(`${found.line}\n`);
     for (const file of found.files) {
       for await (const next of this.file(sessionId, file)) {
@@ -107,10 +110,7 @@ export class Exports {
 
 /** The bytes of a file, in pieces that their reader may keep. */
 async function* piecesOf(file: FileHandle): AsyncGenerator<Uint8Array> {
-  for (let at = 0; ;) {
-    const { bytesRead, buffer } = await file.read(Buffer.allocUnsafeSlow(PIECE_BYTES), { position: at });
-    if (bytesRead === 0) return;
-    at += bytesRead;
-    yield buffer.subarray(0, bytesRead);
+  for await (const read of bytesOf(file)) {
+    for (let at = 0; at < read.length; at += PIECE_BYTES) yield Buffer.from(read.subarray(at, at + PIECE_BYTES));
   }
 }

@@ -4,9 +4,9 @@ import { bytesOf, namelessFile } from '../uploads/spool.ts';
 import { LineWriter } from './line-writer.ts';
 import { type Line, linesOf } from './lines.ts';
 
-const BATCH_LINES = 500;
-/** What is larger stays in memory until V8 collects all. */
-const BATCH_CHARACTERS = 64 * 1024;
+const BATCH_BYTES = 64 * 1024;
+const WRITTEN_BYTES = 128 * 1024;
+const NEWLINE = 0x0a;
 
 /** The checked lines of an import in a temporary file, each after its number: those of contents are not among them. */
 export class KeptLines implements AsyncDisposable {
@@ -25,7 +25,8 @@ export class KeptLines implements AsyncDisposable {
 
   /** @throws {PerdureError} `Unavailable` if the disk is full */
   add({ number, text }: Line): Promise<void> {
-    return this.writer.add(`${number} ${text}`);
+    this.writer.add(`${number} ${text}`);
+    return this.writer.flush(WRITTEN_BYTES);
   }
 
   /** All lines. */
@@ -37,25 +38,32 @@ export class KeptLines implements AsyncDisposable {
     }
   }
 
-  /** The same in batches. */
+  /** The same in batches. One is valid until the next one is asked for. */
   async *batches(): AsyncGenerator<ImportBatch> {
-    let batch: ImportBatch | undefined;
-    let characters = 0;
-    for await (const { number, text } of this.lines()) {
-      if (batch && (batch.lines.length === BATCH_LINES || characters + text.length > BATCH_CHARACTERS)) {
-        yield batch;
-        batch = undefined;
-        characters = 0;
+    await this.writer.flush();
+    let buffer = Buffer.allocUnsafe(BATCH_BYTES);
+    for (let at = 0; ;) {
+      const { bytesRead } = await this.file.read(buffer, { position: at });
+      if (bytesRead === 0) return;
+      const end = buffer.lastIndexOf(NEWLINE, bytesRead - 1);
+      if (end < 0) {
+        // Of a line that is longer.
+        buffer = Buffer.allocUnsafe(2 * buffer.length);
+        continue;
       }
-      batch ??= { from: number, to: number, lines: [] };
-      batch.to = number;
-      batch.lines.push(text);
-      characters += text.length;
+      const lines = buffer.subarray(0, end);
+      yield { from: numberAt(lines, 0), to: numberAt(lines, lines.lastIndexOf(NEWLINE) + 1), lines };
+      at += end + 1;
+      if (buffer.length > BATCH_BYTES) buffer = Buffer.allocUnsafe(BATCH_BYTES);
     }
-    if (batch) yield batch;
   }
 
   [Symbol.asyncDispose](): Promise<void> {
     return this.file.close();
   }
+}
+
+/** The number before the line that begins there. */
+function numberAt(lines: Buffer, at: number): number {
+  return Number(lines.toString('latin1', at, lines.indexOf(' ', at)));
 }

@@ -166,6 +166,16 @@ BEGIN
    WHERE line ->> 'kind' = 'message' AND line ->> 'role' = 'assistant' AND line ->> 'run' IS NOT NULL;
 END $$;
 
+-- Stores lines of an import, in UTF-8, each after its number and a space. Line 1 is that of the session, which it opens.
+CREATE OR REPLACE FUNCTION import_batch(p_session text, p_user text, p_lines bytea) RETURNS void LANGUAGE plpgsql AS $$
+DECLARE
+  v_lines text[] := ARRAY(SELECT substr(line, strpos(line, ' ') + 1)
+                            FROM unnest(string_to_array(convert_from(p_lines, 'UTF8'), E'\n')) AS line);
+BEGIN
+  IF substr(p_lines, 1, 2) = '1 '::bytea THEN PERFORM import_session(p_session, p_user, v_lines[1]::jsonb); END IF;
+  PERFORM import_lines(p_session, v_lines);
+END $$;
+
 -- Ends an import: its sums, its index, and an event. What providers counted elsewhere does not say how much of the window the
 -- conversation fills here. Or returns the id of a message that is hidden by one that does not follow it, unless it is a summary
 -- that was discarded.

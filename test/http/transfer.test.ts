@@ -12,6 +12,7 @@ import { afterFile } from '../../tools/test-kit/after-file.ts';
 import { eventually } from '../../tools/test-kit/eventually.ts';
 import { startHost, type TestCaller, type TestHost } from '../../tools/test-kit/host.ts';
 import { patientPool } from '../../tools/test-kit/patient-pool.ts';
+import { patient } from '../../tools/test-kit/patient.ts';
 import { freshDatabase } from '../../tools/test-kit/servers.ts';
 import { compact } from '../rows/compacting.ts';
 import { answered, conversation, everything, told } from '../rows/conversation.ts';
@@ -242,19 +243,30 @@ describe('export and import', () => {
     expect(await exported(ada, (await imported(ada, text)).body['session_id']!)).toBe(text);
   });
 
-  it('T7 the end of an import may take longer than other statements', async () => {
-    const text = await exported(ada, (await conversation(db, 'one')).id);
-    const limited = `${databaseUrl}?statement_timeout=1500&query_timeout=1500`;
+  it('T7 what reads all messages of an export or an import may take longer than other statements', async () => {
+    const ms = patient(1_500);
+    const limited = `${databaseUrl}?statement_timeout=${ms}&query_timeout=${ms}`;
     const hasty = (await startHost({ databaseUrl: limited })).as('ada');
+    const session = await conversation(db, 'one');
+    const init = { method: 'POST', body: 'a note', headers: { 'content-type': 'text/plain' } };
+    const response = await ada.fetch(`/api/sessions/${session.id}/attachments`, init);
+    const { url } = (await response.json()) as { url: string };
+    const data = { type: 'file', mediaType: 'text/plain', url };
+    await session.say('look', { parts: [{ id: 'file', type: 'file', data }] });
     await db.query(
-      `CREATE FUNCTION take_long() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN PERFORM pg_sleep(2); RETURN NEW; END $$;
-       CREATE TRIGGER take_long BEFORE INSERT ON session_events FOR EACH ROW WHEN (NEW.kind = 'imported')
-         EXECUTE FUNCTION take_long()`,
+      `ALTER FUNCTION file_urls(text) RENAME TO file_urls_at_once;
+       CREATE FUNCTION file_urls(p_session text) RETURNS SETOF text LANGUAGE plpgsql STABLE AS $$
+       BEGIN
+         PERFORM pg_sleep(${ms / 1_000 + 0.5});
+         RETURN QUERY SELECT file_urls_at_once(p_session);
+       END $$`,
     );
     try {
+      const text = await exported(hasty, session.id);
+      expect(text).toContain('"kind": "attachment"');
       expect(await imported(hasty, text)).toMatchObject({ status: 201 });
     } finally {
-      await db.query('DROP FUNCTION take_long CASCADE');
+      await db.query('DROP FUNCTION file_urls(text); ALTER FUNCTION file_urls_at_once(text) RENAME TO file_urls');
     }
   });
 
@@ -312,7 +324,7 @@ describe('export and import', () => {
       await lock.query('LOCK TABLE chat_messages IN EXCLUSIVE MODE');
       imports = Array.from({ length: 6 }, (_, n) => host.client.importSession(`user-${n % 3}`, body()));
       const waiting = () =>
-        rows(db, "SELECT FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND query LIKE '%import_lines%'");
+        rows(db, "SELECT FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND query LIKE '%import_batch%'");
       await eventually(async () => expect([received, (await waiting()).length]).toEqual([4, 2]));
       for (let n = 0; n < 5; n += 1) expect((await ada.post('/api/sessions', {})).status).toBe(201);
       expect([begun, (await waiting()).length]).toEqual([4, 2]);
@@ -455,12 +467,19 @@ describe('export and import', () => {
     const { client } = host;
     const text = await exported(ada, session.id);
     const pieces: string[] = [];
-    const found = await readExport(db, session.id, async (line) => {
+    let isChanged = false;
+    const change = async () => {
+      if (isChanged) return;
+      isChanged = true;
       // The answer stands between messages that are exported, and the edit hides them.
-      if (pieces.push(`${line}\n`) > 1) return;
       await answered(session, queued.run_seq);
       await session.edit('two', 'zwei', { id: 'zwei' });
+    };
+    const found = await readExport(db, session.id, {
+      add: (line) => void pieces.push(`${line}\n`),
+      flush: change,
     });
+    expect(isChanged).toBe(true);
     expect(`${found!.line}\n${pieces.join('')}`).toBe(text);
     expect((await imported(ada, text)).status).toBe(201);
 

@@ -138,14 +138,15 @@ describe('a long session', () => {
                   SELECT string_agg(md5(id || n), '') FROM generate_series(1, 20000) AS n)) FROM messages`,
         [session.id, from, to],
       );
-    const read = (client: pg.Pool | pg.PoolClient) => exportedLines(client, session.id, { at: 0, part: -1 }, 100_000);
+    const lines: unknown[] = [];
+    const read = (client: pg.Pool | pg.PoolClient) => {
+      lines.length = 0;
+      const from = { after: { at: 0, part: -1 }, last: 100_000 };
+      return exportedLines(client, session.id, from, (line) => void lines.push(JSON.parse(line)));
+    };
     await add(1, 3);
-    expect((await read(db)).map(({ at, part }) => [at, part])).toEqual([
-      [1000, -1],
-      [1000, 0],
-      [2000, -1],
-      [2000, 0],
-    ]);
+    expect(await read(db)).toMatchObject({ at: 2000, part: 0 });
+    expect(lines).toMatchObject([{ position: 1000 }, { index: 0 }, { position: 2000 }, { index: 0 }]);
     const few = await costOf(read);
     await add(4, 25);
     const many = await costOf(read);
