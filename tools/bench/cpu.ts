@@ -1,5 +1,5 @@
 // CPU and memory of processes from /proc; NaN on systems without it.
-import { readFileSync, writeFileSync } from 'node:fs';
+import { existsSync, readFileSync, writeFileSync } from 'node:fs';
 
 /** Clock ticks per second in /proc (USER_HZ, 100 on Linux). */
 const TICKS = 100;
@@ -22,7 +22,8 @@ export function peakMemoryOf(pid: number): number {
 }
 
 export function forgetPeak(pid: number): void {
-  writeFileSync(`/proc/${pid}/clear_refs`, '5');
+  const file = `/proc/${pid}/clear_refs`;
+  if (existsSync(file)) writeFileSync(file, '5');
 }
 
 function sizeOf(pid: number, name: string): number {

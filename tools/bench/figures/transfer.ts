@@ -88,19 +88,23 @@ async function measured(
   }
 }
 
-function resultsOf(name: string, runs: Awaited<ReturnType<typeof measured>>[], most: { seconds?: number }): Result[] {
+function resultsOf(
+  what: 'export' | 'import',
+  runs: Awaited<ReturnType<typeof measured>>[],
+  most: { seconds?: number },
+): Result[] {
   const [seconds, megabytes] = [runs.map((run) => run.seconds), runs.map((run) => run.megabytes)];
   const { seconds: atMost } = most;
   return [
     {
-      name,
+      name: `${what} of 10,000 messages`,
       value: median(seconds),
       unit: 's',
       ...(atMost !== undefined && { target: { atMost } }),
       detail: spread(seconds),
     },
     {
-      name: 'memory of the host over rest meanwhile, at its highest',
+      name: `${what}: memory of the host over rest, at its highest`,
       value: median(megabytes),
       unit: 'MB',
       target: { atMost: 50 },
@@ -131,9 +135,6 @@ export const transfer: Figure = {
       exports.push(await measured(start, small, (url) => exported(url, session)));
       imports.push(await measured(start, small, (url) => imported(url, lines)));
     }
-    return [
-      ...resultsOf('export of 10,000 messages', exports, { seconds: 2 }),
-      ...resultsOf('import of the same', imports, {}),
-    ];
+    return [...resultsOf('export', exports, { seconds: 2 }), ...resultsOf('import', imports, {})];
   },
 };
