@@ -21,14 +21,30 @@ const SMALL = 10 * 1024;
 const TIMES = 3;
 const SETTLE_MS = 2_000;
 
+/** How files are sent. */
+interface Sending {
+  count: number;
+  /** Of each, in bytes. */
+  size: number;
+  /** In forms, instead of as bodies. */
+  inForms: boolean;
+}
+
 /** Uploads that many new files at once. */
-async function upload(url: string, session: string, { count, size }: { count: number; size: number }): Promise<void> {
+async function upload(url: string, session: string, { count, size, inForms }: Sending): Promise<void> {
   const head = Buffer.from('%PDF-1.7\n');
   const files = Array.from({ length: count }, () => Buffer.concat([head, randomBytes(size - head.length)]));
-  const headers = { 'content-type': 'application/pdf', 'x-perdure-user': USER };
-  const sent = files.map((body) =>
-    fetch(`${url}/api/sessions/${session}/attachments`, { method: 'POST', headers, body }),
-  );
+  const type = 'application/pdf';
+  const sent = files.map((file) => {
+    const form = new FormData();
+    form.set('file', new Blob([file], { type }));
+    const headers = { 'x-perdure-user': USER, ...(!inForms && { 'content-type': type }) };
+    return fetch(`${url}/api/sessions/${session}/attachments`, {
+      method: 'POST',
+      headers,
+      body: inForms ? form : file,
+    });
+  });
   for (const response of await Promise.all(sent)) {
     if (response.status !== 201) throw new Error(`an upload got ${response.status}: ${await response.text()}`);
     await response.body?.cancel();
@@ -36,15 +52,15 @@ async function upload(url: string, session: string, { count, size }: { count: nu
 }
 
 /** By how many megabytes the memory of a new host exceeds that at rest while its first large files are uploaded. */
-async function growth(start: () => ReturnType<typeof startHost>, session: string, count: number): Promise<number> {
+async function growth(start: () => ReturnType<typeof startHost>, session: string, sending: Sending): Promise<number> {
   const host = await start();
   try {
-    for (let n = 0; n < WARM_UP; n += 4) await upload(host.url, session, { count: 4, size: SMALL });
+    for (let n = 0; n < WARM_UP; n += 4) await upload(host.url, session, { ...sending, count: 4, size: SMALL });
     process.kill(host.pid, 'SIGWINCH');
     await delay(SETTLE_MS);
     const before = memoryOf(host.pid);
     forgetPeak(host.pid);
-    await upload(host.url, session, { count, size: SIZE });
+    await upload(host.url, session, sending);
     return (peakMemoryOf(host.pid) - before) / 1024 ** 2;
   } finally {
     await host.stop();
@@ -54,16 +70,16 @@ async function growth(start: () => ReturnType<typeof startHost>, session: string
 async function measure(
   { client }: System,
   start: () => ReturnType<typeof startHost>,
-  place: string,
+  { place, inForms }: { place: string; inForms: boolean },
 ): Promise<Result[]> {
   const session = await client.open();
   const one: number[] = [];
   const four: number[] = [];
   for (let n = 0; n < TIMES; n += 1) {
-    one.push(await growth(start, session, 1));
-    four.push(await growth(start, session, 4));
+    one.push(await growth(start, session, { count: 1, size: SIZE, inForms }));
+    four.push(await growth(start, session, { count: 4, size: SIZE, inForms }));
   }
-  const name = `an upload of 20 MiB to ${place}: memory of the host over rest, at its highest`;
+  const name = `an upload of 20 MiB${inForms ? ' in a form' : ''} to ${place}: memory of the host over rest, at its highest`;
   return [
     { name, value: median(one), unit: 'MB', target: { atMost: 10 }, detail: spread(one) },
     { name: 'the same of four at once', value: median(four), unit: 'MB', detail: spread(four) },
@@ -94,7 +110,7 @@ export const uploads: Figure = {
       ],
     ] as const) {
       const start = () => startHost(system, path.join(dir, place), { ...COLLECTING, ...settings });
-      results.push(...(await measure(system, start, place)));
+      for (const inForms of [false, true]) results.push(...(await measure(system, start, { place, inForms })));
     }
     return results;
   },
