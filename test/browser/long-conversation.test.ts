@@ -1,8 +1,9 @@
 // A conversation of which only the messages around the visible part are drawn.
+import type { Locator } from 'playwright-core';
 import { beforeAll, expect, it } from 'vitest';
 import { WAIT } from '../../tools/test-kit/browser.ts';
 import { eventually } from '../../tools/test-kit/eventually.ts';
-import { startSite, type TestSite } from '../../tools/test-kit/page.ts';
+import { startSite, type Tab, type TestSite } from '../../tools/test-kit/page.ts';
 import { longPast } from './long-past.ts';
 
 let site: TestSite;
@@ -68,23 +69,38 @@ it('H8 in a long conversation no click is lost: not when earlier messages arrive
   await field.waitFor();
 });
 
+/** Has the messages of a session found. */
+async function indexed(id: string): Promise<void> {
+  const { db } = site.runtime;
+  await db.query('SELECT queue_search($1, 0, 1000000000)', [id]);
+  await eventually(async () => expect((await db.query('SELECT FROM search_queue')).rowCount).toBe(0));
+}
+
+/** The results of a search for messages of the user, by their numbers. */
+async function found(tab: Tab, numbers: number[]): Promise<Locator> {
+  const query = numbers.map((n) => `"user number ${n}"`).join(' or ');
+  await tab.page.getByRole('searchbox', { name: 'Search sessions' }).fill(query);
+  const results = tab.page.getByRole('list', { name: 'Messages' }).getByRole('link');
+  await eventually(async () => expect(await results.count()).toBe(numbers.length));
+  return results;
+}
+
+/** Whether the whole message is visible. */
+async function isInView({ page }: Tab, id: string): Promise<boolean> {
+  const [main, message] = [page.getByRole('main'), page.locator(`[data-message=${id}]`)];
+  const [inner, outer] = [await message.boundingBox(), await main.boundingBox()];
+  return inner !== null && outer !== null && inner.y >= outer.y && inner.y + inner.height <= outer.y + outer.height;
+}
+
 it('H8 T6 a search result leads to its message, however early it is, and again after the user has scrolled away', async () => {
-  const { tab, main } = await longPast(site, 150);
+  const { tab } = await longPast(site, 150);
   const { page } = tab;
-  const id = page.url().split('/').at(-1)!;
-  await site.runtime.db.query('SELECT queue_search($1, 0, 1000000000)', [id]);
-  await eventually(async () => expect((await site.runtime.db.query('SELECT FROM search_queue')).rowCount).toBe(0));
-  const results = page.getByRole('list', { name: 'Messages' }).getByRole('link');
+  const id = await tab.sessionId();
   const shown = page.locator('[data-message=u12]');
-  const isVisible = async () => {
-    const [message, outer] = [await shown.boundingBox(), await main.boundingBox()];
-    return (
-      message !== null && outer !== null && message.y >= outer.y && message.y + message.height <= outer.y + outer.height
-    );
-  };
+  const isVisible = () => isInView(tab, 'u12');
+  await indexed(id);
   await tab.button('New chat').click();
-  await page.getByRole('searchbox', { name: 'Search sessions' }).fill('"user number 12"');
-  await eventually(async () => expect(await results.count()).toBe(1));
+  const results = await found(tab, [12]);
   await results.click();
   await expect.poll(isVisible, WAIT).toBe(true);
   expect(await shown.getAttribute('data-linked')).toBe('true');
@@ -95,4 +111,30 @@ it('H8 T6 a search result leads to its message, however early it is, and again a
   await expect.poll(isVisible, WAIT).toBe(true);
   await page.reload();
   await expect.poll(isVisible, WAIT).toBe(true);
+});
+
+it.each([
+  ['an early', 8],
+  ['a late', 59],
+])('H8 T6 of two search results the one that was clicked last is shown, here %s one', async (_where, last) => {
+  const { tab } = await longPast(site, 60);
+  const { page } = tab;
+  await indexed(await tab.sessionId());
+  const arrival = Promise.withResolvers<void>();
+  await page.route(/\/messages\?.*before=/, async (route) => {
+    await arrival.promise;
+    await route.continue();
+  });
+  const results = await found(tab, [5, last]);
+  const result = (number: number) => results.filter({ hasText: new RegExp(`user number ${number}$`) });
+  const asks = page.waitForRequest(/\/messages\?.*before=/);
+  await result(5).click();
+  await asks;
+  await result(last).click();
+  if (last === 59) await expect.poll(() => isInView(tab, 'u59'), WAIT).toBe(true);
+  arrival.resolve();
+  await tab.button('Show earlier messages').waitFor({ state: 'detached' });
+  await page.evaluate(() => new Promise((drawn) => requestAnimationFrame(() => requestAnimationFrame(drawn))));
+  await expect.poll(() => isInView(tab, `u${last}`), WAIT).toBe(true);
+  expect(await page.locator('[data-linked]').getAttribute('data-message')).toBe(`u${last}`);
 });

@@ -12,7 +12,8 @@ beforeAll(async () => {
   site = await startSite({ settings: { providerAttempts: 1 } });
   site.runtime.model.script((asked) => {
     const text = lastUserText(asked);
-    return text.startsWith('fail') ? [fail(401)] : [say(`Heard: ${text}, and rhubarb.`)];
+    if (text.startsWith('fail')) return [fail(401)];
+    return [say(`Heard: ${text}, and rhubarb.${text.startsWith('long') ? '\n\nAnd so on.'.repeat(50) : ''}`)];
   });
 });
 
@@ -205,6 +206,23 @@ describe('the search', () => {
     await tab.sessions.getByText('Nothing is found.').waitFor();
     await search(tab).press('Escape');
     await tab.row('cake').waitFor();
+  });
+
+  it('H8 T6 leads to a message in a conversation that does not scroll, which follows new answers as before', async () => {
+    const tab = await site.visit();
+    await said(tab, 'quinces');
+    await search(tab).fill('"Heard: quinces"');
+    await tab.sessions.getByRole('list', { name: 'Messages' }).getByRole('link').click();
+    await tab.page.locator('[data-linked]').getByText('Heard: quinces').waitFor();
+    const path = `/sessions/${await tab.sessionId()}/messages`;
+    expect((await request(tab, 'POST', path, { id: 'm2', text: 'long' })).status).toBe(202);
+    await tab.answers.getByText('Heard: long').waitFor();
+    await tab.idle();
+    const main = tab.page.getByRole('main');
+    expect(await main.evaluate((outer) => outer.scrollHeight - outer.clientHeight)).toBeGreaterThan(500);
+    const below = () => main.evaluate((outer) => outer.scrollHeight - outer.clientHeight - outer.scrollTop);
+    await expect.poll(below, WAIT).toBeLessThan(48);
+    expect(await tab.button('Jump to the latest').count()).toBe(0);
   });
 
   it('H8 T6 marks the messages that the conversation does not show any more', async () => {

@@ -31,8 +31,8 @@ export function Conversation(props: { session: TabSession; view: View; isBeside?
   const held = isStreaming ? undefined : heldCall(messages, view.status);
   const { questions = [] } = view.status;
   useTitle(!isBeside && (held?.by === 'user' || questions.some((asked) => asked.for === 'approval')));
-  const { ref: main, isAtEnd, toEnd, leaveEnd } = useStickToEnd<HTMLDivElement>(() => void session.showEarlier());
-  const linked = useLinkedMessage(isBeside ? undefined : session, { main, leaveEnd });
+  const { ref: main, isAtEnd, toEnd, show } = useStickToEnd<HTMLDivElement>(() => void session.showEarlier());
+  const linked = useLinkedMessage(isBeside ? undefined : session, { ref: main, show });
 
   // A page has one main part.
   const [Region, name] = isBeside ? (['div', 'Messages beside'] as const) : (['main', 'Conversation'] as const);

@@ -1,36 +1,41 @@
-import { type RefObject, useEffect, useState } from 'react';
+import { useEffect, useState } from 'react';
+import type { Scrolled } from '../lib/stick-to-end.ts';
 import type { TabSession } from '../session/tab-session.ts';
 
 /**
  * Shows the message that the fragment of the page's URL names; if it is an earlier one, it is read first.
  * @param session undefined: not the one that the URL stands for
- * @param main what scrolls
- * @param leaveEnd called before it does
+ * @param scrolled what has the messages
  * @returns the message's id, once it has been read
  */
 export function useLinkedMessage(
   session: TabSession | undefined,
-  { main, leaveEnd }: { main: RefObject<HTMLElement | null>; leaveEnd: () => void },
+  { ref, show }: Pick<Scrolled<HTMLElement>, 'ref' | 'show'>,
 ): string | undefined {
   const [linked, setLinked] = useState<{ id: string }>();
   useEffect(() => {
-    const closing = new AbortController();
-    const { signal } = closing;
-    const show = async () => {
+    let reading = new AbortController();
+    const read = async () => {
+      // Only the one that was named last is shown.
+      reading.abort();
+      reading = new AbortController();
+      const { signal } = reading;
       const id = linkedId();
       const isRead = id !== undefined && (await session?.showBackTo(id, signal)) === true;
       if (isRead && !signal.aborted) setLinked({ id });
     };
-    void show();
-    window.addEventListener('hashchange', () => void show(), { signal });
-    return () => closing.abort();
+    const onChange = () => void read();
+    onChange();
+    window.addEventListener('hashchange', onChange);
+    return () => {
+      window.removeEventListener('hashchange', onChange);
+      reading.abort();
+    };
   }, [session]);
   useEffect(() => {
-    const element = linked && main.current?.querySelector(`[data-message="${CSS.escape(linked.id)}"]`);
-    if (!element) return;
-    leaveEnd();
-    element.scrollIntoView({ block: 'center' });
-  }, [linked, main, leaveEnd]);
+    const element = linked && ref.current?.querySelector(`[data-message="${CSS.escape(linked.id)}"]`);
+    if (element) show(element);
+  }, [linked, ref, show]);
   return linked?.id;
 }
 

@@ -11,8 +11,8 @@ export interface Scrolled<T extends HTMLElement> {
   isAtEnd: boolean;
   /** Scrolls to the end, and stays there. */
   toEnd: () => void;
-  /** Stays where it is, although it grows. */
-  leaveEnd: () => void;
+  /** Scrolls to an element in it, and stays there although it grows, unless that is at the end. */
+  show: (element: Element) => void;
 }
 
 /**
@@ -30,7 +30,13 @@ export function useStickToEnd<T extends HTMLElement>(onNearStart: () => void): S
     setAtEnd(true);
     ref.current?.scrollTo({ top: ref.current.scrollHeight });
   }, []);
-  const leaveEnd = useCallback(() => void (sticks.current = false), []);
+  const show = useCallback((element: Element) => {
+    const outer = ref.current;
+    if (!outer) return;
+    element.scrollIntoView({ block: 'center' });
+    sticks.current = isEndOf(outer);
+    setAtEnd(sticks.current);
+  }, []);
   useEffect(() => {
     const element = ref.current;
     if (!element) return undefined;
@@ -38,9 +44,8 @@ export function useStickToEnd<T extends HTMLElement>(onNearStart: () => void): S
     const onScroll = () => {
       const isUp = element.scrollTop < top;
       top = element.scrollTop;
-      const isEnd = element.scrollHeight - top - element.clientHeight < SLACK_PX;
       // A list that measures its items changes its height, which is no wish of the user.
-      if (isEnd) sticks.current = true;
+      if (isEndOf(element)) sticks.current = true;
       else if (isUp) sticks.current = false;
       setAtEnd(sticks.current);
       if (isUp && top < NEAR_START_PX) nearStart.current();
@@ -67,5 +72,10 @@ export function useStickToEnd<T extends HTMLElement>(onNearStart: () => void): S
       element.removeEventListener('wheel', onWheel);
     };
   }, []);
-  return { ref, isAtEnd, toEnd, leaveEnd };
+  return { ref, isAtEnd, toEnd, show };
+}
+
+/** Whether it is scrolled to its end. */
+function isEndOf({ scrollHeight, scrollTop, clientHeight }: HTMLElement): boolean {
+  return scrollHeight - scrollTop - clientHeight < SLACK_PX;
 }

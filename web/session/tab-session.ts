@@ -60,7 +60,7 @@ export class TabSession {
   private feed: ReturnType<typeof followSession> | undefined;
   /** Since the tab was hidden, no turn was found in flight. */
   private isKnownIdle = false;
-  private isReadingEarlier = false;
+  private readingEarlier: Promise<void> | undefined;
   /** Ids of messages. */
   private readonly takingBack = new Set<string>();
   /** A list to choose from could not be read. */
@@ -226,18 +226,21 @@ export class TabSession {
     }
   }
 
-  /** Loads the page of messages before those shown. */
-  async showEarlier(): Promise<void> {
+  /** Loads the page of messages before those shown, one at a time. */
+  showEarlier(): Promise<void> {
+    this.readingEarlier ??= this.readEarlier().finally(() => (this.readingEarlier = undefined));
+    return this.readingEarlier;
+  }
+
+  private async readEarlier(): Promise<void> {
     const { earlier } = this.view.get();
-    if (earlier === null || this.isReadingEarlier) return;
-    this.isReadingEarlier = true;
+    if (earlier === null) return;
     await this.attempt(async () => {
       const { items, next } = await this.api.messages(earlier);
       if (this.view.get().earlier !== earlier) return;
       this.chat.messages = [...items, ...this.chat.messages];
       this.view.update({ earlier: next });
     });
-    this.isReadingEarlier = false;
   }
 
   /** Loads earlier messages until one of them is there. False: it is none of those that are shown, or could not be read. */
