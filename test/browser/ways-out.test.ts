@@ -4,7 +4,9 @@ import { beforeAll, describe, expect, it, onTestFinished } from 'vitest';
 import { z } from 'zod';
 import { defineAgent, defineTool } from '../../agent/definition/define.ts';
 import { RUN_ERROR_CODES, type RunErrorCode } from '../../domain/runs.ts';
+import { afterFile } from '../../tools/test-kit/after-file.ts';
 import { WAIT } from '../../tools/test-kit/browser.ts';
+import { refusing, startStore, type TestStore } from '../../tools/test-kit/bucket.ts';
 import {
   callTool,
   fail,
@@ -61,16 +63,26 @@ function answer(request: ChatRequest): ModelAction[] {
 }
 
 let site: TestSite;
+let store: TestStore;
 beforeAll(async () => {
-  site = await startSite({ agents: AGENTS, settings: { providerAttempts: 1 } });
+  store = await startStore();
+  afterFile(store.close);
+  site = await startSite({ agents: AGENTS, settings: { providerAttempts: 1 }, s3: store.s3 });
   site.runtime.model.script(answer);
 });
 
 /** Sends a message and waits for its answer. */
 async function said(tab: Tab, text: string): Promise<void> {
   await tab.send(text);
-  await tab.answers.getByText(`answer to ${text.slice(0, 20)}`).waitFor();
+  await answered(tab, text);
   await tab.idle();
+}
+
+/** Attaches a picture to the next message. */
+async function attach(tab: Tab): Promise<void> {
+  const [name, mimeType, buffer] = ['dot.png', 'image/png', Buffer.from(PIXEL, 'base64')];
+  await tab.page.getByLabel('Files to attach', { exact: true }).setInputFiles([{ name, mimeType, buffer }]);
+  await tab.page.locator('[data-state=ready]').waitFor();
 }
 
 /** What is wrong outside of the model, of the session; returns how to put it right. */
@@ -98,6 +110,11 @@ async function spoil(tab: Tab, code: RunErrorCode): Promise<() => Promise<unknow
     await rm(folder, { recursive: true });
     await writeFile(folder, '');
     return () => rm(folder);
+  }
+  if (code === 'AttachmentsUnavailable') {
+    await attach(tab);
+    store.behave(refusing(403));
+    return async () => store.behave();
   }
   if (code === 'ModelNotConfigured') {
     // The workers of this test know no variants.
@@ -127,7 +144,7 @@ async function fails(tab: Tab, code: RunErrorCode, text: string, way?: WayOut): 
   }
 }
 
-const answered = (tab: Tab, text: string) => tab.answers.getByText(`answer to ${text}`).waitFor();
+const answered = (tab: Tab, text: string) => tab.answers.getByText(`answer to ${text.slice(0, 20)}`).waitFor();
 
 const FOLLOW: Record<WayOut, (tab: Tab, text: string) => Promise<unknown>> = {
   retry: answered,
@@ -161,7 +178,8 @@ const OF_TURNS = RUN_ERROR_CODES.filter((code) => code !== 'CompactionFailed');
 const MANY_WAYS = OF_TURNS.filter((code) => waysOut({ state: 'error', code }).length > 1);
 
 it('R6 after errors that the message has not caused, Retry answers it', { timeout: patient(180_000) }, async () => {
-  const tab = await site.visit();
+  // Of the picture, while the bucket refuses.
+  const tab = await site.visit({ allowedErrors: /status of 503/ });
   await said(tab, 'one');
   for (const code of OF_TURNS) {
     if (MANY_WAYS.includes(code)) continue;
@@ -205,9 +223,7 @@ it('R6 an error of a compaction by hand is shown; it is tried again with the sam
 it('R6 a message is edited without a file that the provider refuses', async () => {
   const tab = await site.visit();
   await said(tab, 'one');
-  const [name, mimeType, buffer] = ['dot.png', 'image/png', Buffer.from(PIXEL, 'base64')];
-  await tab.page.getByLabel('Files to attach', { exact: true }).setInputFiles([{ name, mimeType, buffer }]);
-  await tab.page.locator('[data-state=ready]').waitFor();
+  await attach(tab);
   wrong = 'ProviderRejected';
   try {
     await tab.send('look');

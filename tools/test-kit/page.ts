@@ -31,6 +31,8 @@ interface SiteOptions {
   agents?: readonly AgentDefinition[];
   settings?: NonNullable<RuntimeOptions['settings']>;
   hooks?: NonNullable<RuntimeOptions['hooks']>;
+  /** The bucket of attachments; unset: they are in Postgres. */
+  s3?: NonNullable<RuntimeOptions['s3']>;
   /** Unset: the host trusts the user header. */
   identify?: Identify;
 }
@@ -56,6 +58,7 @@ export async function startSite({ identify, models, ...options }: SiteOptions = 
     local,
     parts,
     ...(models && { models }),
+    ...(options.s3 && { clientOptions: { s3: options.s3 } }),
     ...known,
   });
   const visit: TestSite['visit'] = async ({ at = '/', allowedErrors, ...contextOptions } = {}) => {
