@@ -67,3 +67,24 @@ it('W7 a message typed on an offline device is sent when it is online again', as
   await tab.page.context().setOffline(false);
   await tab.answers.getByText('You said hello.').waitFor();
 });
+
+it('W7 a message typed on an offline device is taken into the input field at once', async () => {
+  site.runtime.model.script((request) => [say(`You said ${lastUserText(request)}.`)]);
+  const tab = await site.visit({ allowedErrors: /ERR_INTERNET_DISCONNECTED/ });
+  const field = tab.page.getByLabel('Message', { exact: true });
+  await tab.send('good morning');
+  await tab.answers.getByText('You said good morning.').waitFor();
+  await tab.idle();
+  await tab.page.context().setOffline(true);
+  for (const text of ['hello', 'good night']) {
+    await tab.send(text);
+    await tab.page.getByText('Not sent yet').last().waitFor();
+    await tab.button('Edit waiting message').last().click();
+    await expect.poll(() => field.inputValue(), WAIT).toBe(text);
+  }
+  await tab.page.context().setOffline(false);
+  await field.press('Enter');
+  await tab.answers.getByText('You said good night.').waitFor();
+  await tab.idle();
+  expect(await tab.answers.allInnerTexts()).toEqual(['You said good morning.', 'You said good night.']);
+});

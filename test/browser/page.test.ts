@@ -137,6 +137,18 @@ describe('streaming', () => {
   });
 });
 
+/** Expects that the first answer is the only one, and that no message waits for another. */
+async function waitsForNothing(tab: Tab): Promise<void> {
+  const waiting = tab.page.getByRole('list', { name: 'Waiting messages' });
+  expect(await waiting.count()).toBe(0);
+  await tab.page.reload();
+  await tab.answers.getByText('Hm').waitFor();
+  expect(await waiting.count()).toBe(0);
+  await tab.button('Stop').click();
+  await tab.idle();
+  expect(await answerTexts(tab)).toEqual(['Hm']);
+}
+
 describe('queued messages', () => {
   it('W7 are queued at once, shown, and answered in order', async () => {
     const first = Promise.withResolvers<void>();
@@ -207,6 +219,68 @@ describe('queued messages', () => {
     begun.resolve();
     await tab.page.getByText('It is already being answered').waitFor();
     expect(await tab.page.getByLabel('Message', { exact: true }).inputValue()).toBe('');
+  });
+
+  it('W7 on its way is taken into the input field once it has arrived, and is not answered', async () => {
+    script(() => [say('Hm'), hang()]);
+    const tab = await site.visit();
+    const arrival = Promise.withResolvers<void>();
+    await tab.page.route(/\/messages$/, async (route) => {
+      await arrival.promise;
+      await route.continue();
+    });
+    await tab.send('one');
+    await tab.answers.getByText('Hm').waitFor();
+    const sends = tab.page.waitForRequest(/\/messages$/);
+    await tab.send('two');
+    await sends;
+    await tab.button('Edit waiting message').click();
+    await tab.page.getByText('Not sent yet, being taken back').waitFor();
+    expect(await tab.button('Take back').isDisabled()).toBe(true);
+    const field = tab.page.getByLabel('Message', { exact: true });
+    expect(await field.inputValue()).toBe('');
+    await tab.expectAccessible();
+    arrival.resolve();
+    await expect.poll(() => field.inputValue(), WAIT).toBe('two');
+    await waitsForNothing(tab);
+  });
+
+  it.each([true, false])(
+    'W7 without a response is taken into the input field and not answered; arrived: %s',
+    async (arrives) => {
+      script(() => [say('Hm'), hang()]);
+      const tab = await site.visit({ allowedErrors: /ERR_FAILED|status of 404/ });
+      await tab.page.route(
+        /\/messages$/,
+        async (route) => {
+          if (arrives) await route.fetch();
+          await route.abort();
+        },
+        { times: 1 },
+      );
+      await tab.send('one');
+      await tab.answers.getByText('Hm').waitFor();
+      await tab.send('two');
+      await tab.page.getByText('Not sent yet: The server cannot be reached.').waitFor();
+      await tab.button('Edit waiting message').click();
+      await expect.poll(() => tab.page.getByLabel('Message', { exact: true }).inputValue(), WAIT).toBe('two');
+      await waitsForNothing(tab);
+    },
+  );
+
+  it('W7 that opens the session and has not arrived is taken into the input field', async () => {
+    script(() => [say('Hm')]);
+    const tab = await site.visit({ allowedErrors: /ERR_FAILED|status of 404/ });
+    await tab.page.route('**/api/chat', (route) => route.abort(), { times: 1 });
+    await tab.send('one');
+    await tab.page.getByText('Not sent yet: The server cannot be reached.').waitFor();
+    await tab.button('Edit waiting message').click();
+    const field = tab.page.getByLabel('Message', { exact: true });
+    await expect.poll(() => field.inputValue(), WAIT).toBe('one');
+    await field.press('Enter');
+    await tab.answers.getByText('Hm').waitFor();
+    await tab.idle();
+    expect(await tab.page.locator('article').allInnerTexts()).toEqual(['one', 'Hm']);
   });
 
   it('W7 is taken into the input field once, also if the response to that is lost', async () => {

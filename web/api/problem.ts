@@ -94,6 +94,12 @@ export function isRefusal(error: unknown): boolean {
   return status < 500 || status === 501;
 }
 
+/** True if the server has no such message, nor perhaps its session. */
+export function isUnknown(error: unknown): boolean {
+  const code = problemIn(error)?.code;
+  return code === 'MessageNotFound' || code === 'SessionNotFound';
+}
+
 /** What went wrong and what to do, for users. */
 export function wordsOf(error: unknown): string {
   const problem = problemIn(error);

@@ -85,6 +85,7 @@ export function Conversation(props: { session: TabSession; view: View; isBeside?
         <ChildQuestions questions={questions} />
         <WaitingList
           waiting={view.waiting}
+          takingBack={view.takingBack}
           isPaused={view.status.state === 'error'}
           onEdit={(waiting) => void edit(waiting)}
           onTakeBack={(waiting) => void session.takeBack(waiting)}

@@ -2,6 +2,7 @@ import { generateId, type UIMessage } from 'ai';
 import { isRefusal, retryReason } from '../api/problem.ts';
 import type { Store } from '../lib/store.ts';
 import { isUnsent, type Waiting } from '../transcript/transcript.ts';
+import type { View } from './view.ts';
 
 /** How messages are sent. */
 interface Routes {
@@ -14,6 +15,8 @@ interface Routes {
   isSaid(messageId: string): boolean;
 }
 
+type Entries = Pick<View, 'waiting' | 'takingBack'>;
+
 const RETRY_MS = 3_000;
 
 /**
@@ -21,13 +24,16 @@ const RETRY_MS = 3_000;
  * refuses them; retries are safe because the server deduplicates by message id.
  */
 export class Outbox {
-  private readonly view: Store<{ waiting: Waiting[] }>;
+  private readonly view: Store<Entries>;
   private readonly routes: Routes;
+  /** Ids of messages that may have left this device. */
+  private readonly tried = new Set<string>();
+  private attempt: { id: string; over: Promise<boolean> } | undefined;
   private retry: ReturnType<typeof setTimeout> | undefined;
   private isSending = false;
   private isClosed = false;
 
-  constructor(view: Store<{ waiting: Waiting[] }>, routes: Routes) {
+  constructor(view: Store<Entries>, routes: Routes) {
     this.view = view;
     this.routes = routes;
   }
@@ -39,7 +45,10 @@ export class Outbox {
 
   /** Adds messages stored before a reload, and sends them. */
   restore(unsent: Waiting[]): void {
-    for (const entry of unsent) this.put(entry);
+    for (const entry of unsent) {
+      this.put(entry);
+      this.tried.add(entry.message.id);
+    }
     if (unsent.length > 0) this.flushLater();
   }
 
@@ -53,6 +62,18 @@ export class Outbox {
   failed(message: UIMessage, error: unknown): void {
     this.put({ message, state: isRefusal(error) ? 'refused' : 'sending', reason: retryReason(error) }, { first: true });
     this.flushLater();
+  }
+
+  /** An attempt to send a message begins. While the device is offline, nothing leaves it. */
+  trying(messageId: string): void {
+    if (navigator.onLine) this.tried.add(messageId);
+  }
+
+  /** Whether the server may have a message, or may get it yet. Waits for the end of an attempt in progress. */
+  async mayHaveArrived(messageId: string): Promise<boolean> {
+    if (this.attempt?.id === messageId) await this.attempt.over;
+    const state = this.waiting.find(({ message }) => message.id === messageId)?.state;
+    return state === 'sending' ? this.tried.has(messageId) : state !== 'refused';
   }
 
   remove(messageId: string): void {
@@ -74,7 +95,8 @@ export class Outbox {
   private async sendAll(): Promise<void> {
     this.isSending = true;
     for (let next = this.next(); next; next = this.next()) {
-      if (!(await this.sendOne(next))) break;
+      this.attempt = { id: next.message.id, over: this.sendOne(next) };
+      if (!(await this.attempt.over)) break;
     }
     this.isSending = false;
     if (this.next()) this.flushLater();
@@ -89,9 +111,10 @@ export class Outbox {
       void this.routes.say(message);
       return false;
     }
+    this.trying(message.id);
     try {
       const { state } = await this.routes.submit(message);
-      if (before === 'doubtful' && state === 'cancelled') {
+      if (before === 'doubtful' && state === 'cancelled' && !this.isTakenBack(message.id)) {
         this.put({ message: { ...message, id: generateId() }, state: 'sending' }, { replaces: message.id });
       } else if (state !== undefined || this.routes.isSaid(message.id)) this.remove(message.id);
       else this.put({ message, state: 'queued' });
@@ -110,7 +133,12 @@ export class Outbox {
   }
 
   private next(): Waiting | undefined {
-    return this.isClosed ? undefined : this.waiting.find((entry) => isUnsent(entry));
+    if (this.isClosed) return undefined;
+    return this.waiting.find((entry) => isUnsent(entry) && !this.isTakenBack(entry.message.id));
+  }
+
+  private isTakenBack(messageId: string): boolean {
+    return this.view.get().takingBack.includes(messageId);
   }
 
   private get waiting(): Waiting[] {

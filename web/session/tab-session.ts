@@ -13,9 +13,9 @@ import {
   type PageMessage,
 } from '../api/api.ts';
 import { followSession } from '../api/feed.ts';
-import { isRefusal, wordsOf } from '../api/problem.ts';
+import { isRefusal, isUnknown, wordsOf } from '../api/problem.ts';
 import { Store } from '../lib/store.ts';
-import { isInFlight, isQueued, isUnsent, messageToStop, type Waiting } from '../transcript/transcript.ts';
+import { isInFlight, isUnsent, messageToStop, type Waiting } from '../transcript/transcript.ts';
 import { ChatSync } from './chat-sync.ts';
 import { GoingBack } from './going-back.ts';
 import { Outbox } from './outbox.ts';
@@ -61,8 +61,6 @@ export class TabSession {
   /** Since the tab was hidden, no turn was found in flight. */
   private isKnownIdle = false;
   private readingEarlier: Promise<void> | undefined;
-  /** Ids of messages. */
-  private readonly takingBack = new Set<string>();
   /** A list to choose from could not be read. */
   private lacksChoices = false;
   /** What the server could not do for the moment. */
@@ -200,22 +198,24 @@ export class TabSession {
   }
 
   /** Takes back a waiting message. False: it is being answered, and the page says so, or is being taken back already. */
-  async takeBack(entry: Waiting): Promise<boolean> {
-    const { id } = entry.message;
-    if (this.takingBack.has(id)) return false;
-    this.takingBack.add(id);
-    const isTaken = !isQueued(entry) || (await this.isCancelled(id));
-    this.takingBack.delete(id);
+  async takeBack({ message: { id } }: Waiting): Promise<boolean> {
+    const { takingBack } = this.view.get();
+    if (takingBack.includes(id)) return false;
+    this.view.update({ takingBack: [...takingBack, id] });
+    const isTaken = !(await this.outbox.mayHaveArrived(id)) || (await this.isCancelled(id));
     if (isTaken) this.outbox.remove(id);
+    this.view.update({ takingBack: this.view.get().takingBack.filter((each) => each !== id) });
+    this.outbox.flush();
     return isTaken;
   }
 
-  /** Takes a message out of the server's queue, and asks again until the server has answered. */
+  /** Takes a message out of the server's queue, and asks again until the server has answered. True also if it never arrived. */
   private async isCancelled(id: string): Promise<boolean> {
     for (;;) {
       let failure: unknown;
       await this.attempt(async () => {
         await this.api.cancelQueued(id).catch((error: unknown) => {
+          if (isUnknown(error)) return;
           failure = error;
           throw error;
         });
@@ -279,6 +279,7 @@ export class TabSession {
   /** Sends a message through the chat. If it is not accepted, it goes to the outbox. */
   private async say(message: UIMessage): Promise<void> {
     this.sync.sending(message.id);
+    this.outbox.trying(message.id);
     await this.chat.sendMessage(message);
     const { status, error, lastMessage } = this.chat;
     if (status !== 'error' || lastMessage?.id !== message.id) return;

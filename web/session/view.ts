@@ -11,6 +11,8 @@ export interface View extends SessionFacts {
   status: SessionStatus;
   /** Messages that are not being answered yet, in order. */
   waiting: Waiting[];
+  /** Ids of those that the user takes back: it is not known yet whether the server has begun to answer them. */
+  takingBack: readonly string[];
   /** Cursor of earlier messages that are not loaded; null: all are loaded. */
   earlier: string | null;
   /** Why the user's last action failed. */
@@ -53,6 +55,7 @@ export const NEW_VIEW: View = {
   lost: false,
   status: { state: 'idle' },
   waiting: [],
+  takingBack: [],
   earlier: null,
   notice: null,
   branch: null,

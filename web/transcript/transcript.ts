@@ -19,7 +19,7 @@ export function isUnsent({ state }: Waiting): boolean {
   return state === 'sending' || state === 'doubtful';
 }
 
-/** True if the server has accepted the message: taking it back asks the server. */
+/** True if the server has accepted the message. */
 export function isQueued({ state }: Waiting): boolean {
   return state === 'queued' || state === 'doubtful';
 }
