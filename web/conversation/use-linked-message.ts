@@ -1,4 +1,4 @@
-import { useEffect, useState } from 'react';
+import { useEffect, useRef, useState } from 'react';
 import type { Scrolled } from '../lib/stick-to-end.ts';
 import type { TabSession } from '../session/tab-session.ts';
 
@@ -13,6 +13,7 @@ export function useLinkedMessage(
   { ref, show }: Pick<Scrolled<HTMLElement>, 'ref' | 'show'>,
 ): string | undefined {
   const [linked, setLinked] = useState<{ id: string }>();
+  const shown = useRef<typeof linked>(undefined);
   useEffect(() => {
     let reading = new AbortController();
     const read = async () => {
@@ -32,10 +33,14 @@ export function useLinkedMessage(
       reading.abort();
     };
   }, [session]);
+  // Messages that have been read are drawn a little later.
   useEffect(() => {
+    if (linked === shown.current) return;
     const element = linked && ref.current?.querySelector(`[data-message="${CSS.escape(linked.id)}"]`);
-    if (element) show(element);
-  }, [linked, ref, show]);
+    if (!element) return;
+    shown.current = linked;
+    show(element);
+  });
   return linked?.id;
 }
 
