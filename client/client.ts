@@ -260,7 +260,8 @@ export class PerdureClient {
 
   /**
    * A file of a session.
-   * @throws {PerdureError} `SessionNotFound`, `AttachmentNotFound`
+   * @throws {PerdureError} `SessionNotFound`, `AttachmentNotFound`, also if its bytes are lost; `Unavailable` if the bucket cannot be
+   * read now
    */
   async attachment(user: string, session: string, attachmentId: string): Promise<AttachmentContent> {
     return this.attachments.read(await this.reads.sessionId(user, session), attachmentId);

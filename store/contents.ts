@@ -1,4 +1,5 @@
 import { z } from 'zod';
+import { ContentUnavailableError } from '../domain/content-unavailable-error.ts';
 import { PerdureError } from '../domain/errors.ts';
 import { call, column, type Db } from './db.ts';
 import { S3Bucket, type S3Options, type WholeContent } from './s3.ts';
@@ -65,14 +66,20 @@ export class Contents {
   /**
    * Deletes up to `limit` contents that no attachment has.
    * @returns how many it has found
-   * @throws the first error of a bucket, after the others are deleted; what is left is due again in a minute
+   * @throws the first error of a bucket, after the others are deleted; one that is away is asked once. What is left is due again
+   * in a minute
    */
   async sweep(limit: number): Promise<number> {
     const unused = z.array(z.object({ content_id: z.string(), place: placeOfContent }));
     const found = await call(this.db, unused, 'claim_unused_contents', [limit]);
     const errors: unknown[] = [];
+    let isAway = false;
     for (const { content_id, place } of found) {
-      await this.remove(content_id, place).catch((error: unknown) => errors.push(error));
+      if (isAway && place === 's3') continue;
+      await this.remove(content_id, place).catch((error: unknown) => {
+        errors.push(error);
+        isAway ||= error instanceof ContentUnavailableError && !error.isRefused;
+      });
     }
     if (errors.length > 0) throw errors[0];
     return found.length;

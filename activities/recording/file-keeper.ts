@@ -32,7 +32,7 @@ export function fileKeeper({
     const attached = await attachFile({ db, put }, sessionId, file).catch((err: unknown) => {
       log.warn({ err, session: sessionId }, 'a file that a tool returned could not be stored');
     });
-    if (!attached) return { problem: 'it could not be stored' };
+    if (!attached) return { problem: 'it could not be stored', isAway: true };
     return { mediaType: attached.media_type, url: attachmentUrl(attached.attachment_id) };
   };
 }

@@ -11,12 +11,12 @@ export interface ResultFile {
 
 /**
  * Keeps a file of a result with its session.
- * @returns the file's type and URL, `perdure:…`, or why it is not kept
+ * @returns the file's type and URL, `perdure:…`, or why it is not kept; `isAway`: it could not be stored, and another one could not, either
  */
 export type KeepFile = (
   sessionId: string,
   file: ResultFile,
-) => Promise<{ mediaType: string; url: string } | { problem: string }>;
+) => Promise<{ mediaType: string; url: string } | { problem: string; isAway?: true }>;
 
 type Block = CallResult['content'][number];
 
@@ -35,9 +35,13 @@ export async function callOutput(result: CallResult, keep: (file: ResultFile) =>
   if (isError === true) throw new Error(text === '' ? 'the tool failed without saying why' : text);
   if (texts.length === content.length) return (structured as Json | undefined) ?? text;
   let files = 0;
+  let away: Awaited<ReturnType<KeepFile>> | undefined;
   const keepSome: typeof keep = async (file) => {
     files += 1;
-    return files > MOST_FILES ? { problem: 'one of too many' } : keep(file);
+    if (files > MOST_FILES) return { problem: 'one of too many' };
+    const kept = away ?? (await keep(file));
+    if ('isAway' in kept) away = kept;
+    return kept;
   };
   const parts: Json[] = [];
   for (const block of content) parts.push(await partOf(block, keepSome));

@@ -86,11 +86,11 @@ export async function attemptStep<Next>(attempt: StepAttempt, recorder: StepReco
   const limits = limitsOf(agent);
   const limit = limitReached(limits, { ...attempt, timeLeftMs: stop.timeLeftMs });
   if (limit !== undefined) return recorder.breakOff({ kind: 'error', failure: limitFailure(limit, limits) });
-  if (agent.timeout !== undefined) stop.after(agent.timeout, 'timeout');
   const call = await prepared(recorder, stop);
   if (call === undefined) return recorder.breakOff(brokenStep(attempt, stop.signal.reason));
   if ('instead' in call) return call.instead;
   if ('kind' in call) return recorder.breakOff(endOf(attempt, call));
+  if (agent.timeout !== undefined) stop.after(agent.timeout, 'timeout');
   let result: StepResult | undefined;
   let thrown: unknown;
   try {
@@ -191,6 +191,7 @@ function endOf(
   const why = isLast
     ? `gave up after ${failures} ${failures === 1 ? 'attempt' : 'attempts'}`
     : 'it requires a longer wait than the turn has time left';
-  const message = `${reason}; ${why}: send a new message later.`;
+  const then = isWait ? 'have the message answered again later' : 'send a new message later';
+  const message = `${reason}; ${why}: ${then}.`;
   return { kind: 'error', failure: { code, message, ...(refused && { refused }) }, ...reported };
 }

@@ -11,7 +11,9 @@ import { claimErasures, eraseSession, eraseUserRest, finishErasures, someSession
 import { noteWritten } from '../../store/instructions.ts';
 import { keepPrompt, readPrompt } from '../../store/prompts.ts';
 import { sweepOutputs, sweepRefusals } from '../../store/retention.ts';
+import { afterFile } from '../../tools/test-kit/after-file.ts';
 import { wholeContent } from '../../tools/test-kit/attached.ts';
+import { away, startStore } from '../../tools/test-kit/bucket.ts';
 import { tablesWith } from '../../tools/test-kit/canary.ts';
 import { freshRows, refusal, rows, Session, textPart } from './session.ts';
 
@@ -177,6 +179,25 @@ it('T9 an erasure leaves contents to a sweep, which deletes them one at a time, 
   expect(await contents.sweep(10)).toBe(1);
   expect(await stored()).toEqual([]);
   expect(await rows(db, 'SELECT FROM attachment_contents')).toEqual([]);
+});
+
+it('T9 T10 a sweep asks a bucket that is away once, and deletes what is elsewhere', async () => {
+  const store = await startStore();
+  afterFile(store.close);
+  const contents = new Contents(db, store.s3);
+  for (const id of ['att_there_1', 'att_there_2', 'att_there_3']) await contents.put(id, wholeContent(Buffer.from(id)));
+  await new Contents(db).put('att_here', wholeContent(Buffer.from('here')));
+  await db.query("UPDATE attachment_contents SET unused_since = '-infinity'");
+  store.requests.length = 0;
+  store.behave(away);
+  await expect(contents.sweep(10)).rejects.toThrow('the store of attachments cannot be reached');
+  expect(new Set(store.requests).size).toBe(1);
+  const left = await rows(db, 'SELECT DISTINCT place FROM attachment_contents');
+  expect(left).toEqual([{ place: 's3' }]);
+  store.behave();
+  await db.query("UPDATE attachment_contents SET unused_since = '-infinity'");
+  expect(await contents.sweep(10)).toBe(3);
+  expect([...store.objects]).toEqual([]);
 });
 
 /** Opens a session with a workspace in the user's folder; null: its own. */

@@ -211,7 +211,8 @@ export class TabSession {
 
   /** Takes a message out of the server's queue, and asks again until the server has answered. True also if it never arrived. */
   private async isCancelled(id: string): Promise<boolean> {
-    for (;;) {
+    // Of a conversation that was left, the message stays where it is.
+    while (!this.closing.signal.aborted) {
       let failure: unknown;
       await this.attempt(async () => {
         await this.api.cancelQueued(id).catch((error: unknown) => {
@@ -221,9 +222,10 @@ export class TabSession {
         });
       });
       if (failure === undefined) return true;
-      if (isRefusal(failure) || this.closing.signal.aborted) return false;
+      if (isRefusal(failure)) return false;
       await new Promise((resolve) => setTimeout(resolve, RETRY_MS));
     }
+    return false;
   }
 
   /** Loads the page of messages before those shown, one at a time. */
