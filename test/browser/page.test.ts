@@ -305,6 +305,36 @@ describe('queued messages', () => {
     await tab.button('Stop').click();
     await tab.idle();
   });
+
+  it('W7 stays queued if its conversation is left before the server has taken it back', async () => {
+    script((request) => (lastUserText(request) === 'one' ? [say('Hm'), hang()] : [say('late')]));
+    const tab = await site.visit({ allowedErrors: /status of 503/ });
+    await tab.send('one');
+    await tab.answers.getByText('Hm').waitFor();
+    await tab.send('two');
+    await tab.page.getByText('Queued').waitFor();
+    const refused = Promise.withResolvers<void>();
+    let asked = 0;
+    await tab.page.clock.install();
+    await tab.page.route(/\/messages\/[^/]+$/, async (route) => {
+      asked += 1;
+      await route.fulfill({ status: 503, json: { code: 'Unavailable', detail: 'no' } });
+      refused.resolve();
+    });
+    await tab.button('Edit waiting message').click();
+    await refused.promise;
+    await tab.button('New chat').click();
+    await tab.page.getByRole('heading', { name: 'New chat', level: 1 }).waitFor();
+    await tab.page.locator('.session', { hasText: 'one' }).getByRole('link').first().click();
+    await tab.page.getByText('Queued').waitFor();
+    await tab.button('Edit waiting message').waitFor();
+    await tab.page.clock.fastForward(60_000);
+    await tab.button('Stop').waitFor();
+    expect(asked).toBe(1);
+    await tab.page.unrouteAll();
+    await tab.button('Stop').click();
+    await tab.answers.getByText('late').waitFor();
+  });
 });
 
 describe('the status and errors', () => {
