@@ -148,7 +148,7 @@ export class PerdureClient {
     const contents = new Contents(db, options.s3);
     const files = { put: putInTurn(contents), maxBytes: maxFileBytes };
     this.attachments = new Attachments({ db, contents, ...files });
-    this.exports = new Exports({ db: readDb, contents, log });
+    this.exports = new Exports({ db: readDb, contents, log, limit: this.streams.run });
     this.imports = new Imports({ db, catalog, maxBytes: maxImportBytes, files });
     const { attachments } = this;
     this.submission = new Submission({ db, workflows, bus, log, catalog, attachments, maxMessageBytes, maxQueue });
@@ -455,8 +455,8 @@ export class PerdureClient {
    * @throws {PerdureError} `SessionNotFound`, `TooMany`, `Unavailable` if the disk is full, or the bytes of an attachment cannot be read
    * now: of the first one before the first piece
    */
-  async *exportSession(user: string, session: string): AsyncGenerator<Uint8Array, void> {
-    yield* this.exports.export(user, await this.reads.sessionId(user, session));
+  async *exportSession(user: string, session: string, { signal }: ReadOptions = {}): AsyncGenerator<Uint8Array, void> {
+    yield* this.exports.export(user, await this.reads.sessionId(user, session), signal);
   }
 
   /**

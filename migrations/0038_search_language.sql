@@ -1,3 +1,4 @@
+-- A later migration drops search_messages and snippet_of, which hosts of before call.
 -- In which language messages are indexed for the search, and how far those that were indexed in another way are indexed again.
 CREATE TABLE search_index (
   is_only       boolean PRIMARY KEY DEFAULT true CHECK (is_only),

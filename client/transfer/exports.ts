@@ -2,18 +2,18 @@ import type { FileHandle } from 'node:fs/promises';
 import type pg from 'pg';
 import { ContentUnavailableError } from '../../domain/content-unavailable-error.ts';
 import { PerdureError } from '../../domain/errors.ts';
-import { type Contents, inChunks, LostContentError } from '../../store/contents.ts';
+import { type Contents, inChunks, LostContentError, type StoredContent } from '../../store/contents.ts';
 import { readOwner } from '../../store/sessions.ts';
 import { type ExportedFile, readExport } from '../../store/transfer.ts';
 import type { ClientLog } from '../log.ts';
 import { sessionNotFound } from '../refusal-errors.ts';
 import { bytesOf, namelessFile, Spool } from '../uploads/spool.ts';
-import { Limiter } from '../wait/limiter.ts';
+import { type Limit, UserLimiter } from '../wait/limiter.ts';
 import { LineWriter } from './line-writer.ts';
 
 /** Exports of a user at a time: each has a temporary file until its reader has it. */
 const OF_A_USER = 4;
-/** Exports that are read from Postgres at a time: each holds a connection. */
+/** Exports that are read from Postgres at a time, one of each user: each holds a connection. */
 const READ_AT_ONCE = 2;
 
 /** Bytes in a line of content: longer strings stay in memory until V8 collects all. */
@@ -29,11 +29,13 @@ export class Exports {
   private readonly db: pg.Pool;
   private readonly contents: Contents;
   private readonly log: ClientLog;
-  private readonly reading = new Limiter(READ_AT_ONCE);
+  private readonly limit: Limit;
+  private readonly reading = new UserLimiter(READ_AT_ONCE);
   private readonly users = new Map<string, number>();
 
-  constructor(deps: { db: pg.Pool; contents: Contents; log: ClientLog }) {
-    ({ db: this.db, contents: this.contents, log: this.log } = deps);
+  /** @param deps.limit of the connections that streams may hold */
+  constructor(deps: { db: pg.Pool; contents: Contents; log: ClientLog; limit: Limit }) {
+    ({ db: this.db, contents: this.contents, log: this.log, limit: this.limit } = deps);
   }
 
   /**
@@ -41,12 +43,14 @@ export class Exports {
    * holds no snapshot in Postgres, and memory does not grow with the session.
    * @throws {PerdureError} `SessionNotFound`, `TooMany`, `Unavailable` if the disk is full, or the bytes of an attachment cannot be read
    * now: of the first one before the first piece
+   * @throws {LeftTheLineError} `signal` fired while it waited for others
    */
-  async *export(user: string, sessionId: string): AsyncGenerator<Uint8Array, void> {
+  async *export(user: string, sessionId: string, signal?: AbortSignal): AsyncGenerator<Uint8Array, void> {
     using _ = this.admit(user);
     await using spool = await namelessFile();
     const writer = new LineWriter(spool);
-    const found = await this.reading.run(() => readExport(this.db, sessionId, writer));
+    const read = () => this.limit(() => readExport(this.db, sessionId, writer), signal);
+    const found = await this.reading.run(user, read, signal);
     if (!found) throw sessionNotFound();
     let piece: Uint8Array = Buffer.from(`${found.line}\n`);
     for (const file of found.files) {
@@ -79,8 +83,11 @@ export class Exports {
     const { id: attachment, digest } = JSON.parse(line) as { id: string; digest: string };
     const lost = () => new LostContentError(content.content_id, content.place);
     try {
-      const bytes = await this.contents.open(content);
-      const received = await Spool.receive(bytes, { maxBytes: content.size, declared: undefined, tooLarge: lost });
+      const received = await Spool.receive(this.bytesOf(content), {
+        maxBytes: content.size,
+        declared: undefined,
+        tooLarge: lost,
+      });
       if (received.digest === digest) return received;
       await received[Symbol.asyncDispose]();
       throw lost();
@@ -91,6 +98,11 @@ export class Exports {
       this.log.warn({ err, session: sessionId, attachment }, 'an attachment is lost: an export is without it');
       return undefined;
     }
+  }
+
+  /** Opened when they are read: else they would have to be returned. */
+  private async *bytesOf(content: StoredContent): AsyncGenerator<Uint8Array> {
+    yield* await this.contents.open(content);
   }
 
   private admit(user: string): Disposable {

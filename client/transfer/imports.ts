@@ -9,7 +9,7 @@ import type { exportedAttachment } from '../../wire/transfer.ts';
 import type { Catalog } from '../catalog.ts';
 import type { PutInTurn } from '../uploads/put-in-turn.ts';
 import { Receiving } from '../uploads/receiving.ts';
-import { Limiter } from '../wait/limiter.ts';
+import { UserLimiter } from '../wait/limiter.ts';
 import { ImportCheck, type ImportChoice } from './import-check.ts';
 import { KeptLines } from './kept-lines.ts';
 import { LineReader } from './line-reader.ts';
@@ -28,7 +28,7 @@ export interface Imported {
 const AT_ONCE = 4;
 /** Of one user. */
 const OF_A_USER = 2;
-/** Imports that are stored at a time: each holds a connection, which messages and commands need too. */
+/** Imports that are stored at a time, one of each user: each holds a connection, which messages and commands need too. */
 const STORED_AT_ONCE = 2;
 
 /** Imports exports as new sessions. */
@@ -38,7 +38,7 @@ export class Imports {
   private readonly maxBytes: number | undefined;
   private readonly files: { put: PutInTurn; maxBytes: number };
   private readonly receiving = new Receiving(AT_ONCE, OF_A_USER);
-  private readonly storing = new Limiter(STORED_AT_ONCE);
+  private readonly storing = new UserLimiter(STORED_AT_ONCE);
 
   /** @param deps.files how attachments are stored, and the longest of them in bytes */
   constructor(deps: {
@@ -68,7 +68,7 @@ export class Imports {
       const check = new ImportCheck(this.catalog, choice);
       const messages = await this.receive({ content, signal }, check, kept);
       const sessionId = newId('ses');
-      await this.storing.run(() => this.store({ sessionId, userId: user }, kept), signal);
+      await this.storing.run(user, () => this.store({ sessionId, userId: user }, kept), signal);
       return { session_id: sessionId, messages };
     });
   }

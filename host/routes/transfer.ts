@@ -23,9 +23,9 @@ export function transferRoutes(api: Api, { client, readers }: RouteParts): void 
       responses: { 200: { mediaType: JSON_LINES, description: 'The lines, as a stream' } },
       errors: ['SessionNotFound', 'TooMany'],
     },
-    async (_c, { user, params }) => {
+    async (c, { user, params }) => {
       const release = readers.admit(user, 'export');
-      const pieces = client.exportSession(user, params.id);
+      const pieces = client.exportSession(user, params.id, { signal: c.req.raw.signal });
       // Before the response begins: an unknown session is 404.
       const first = await pieces.next().catch((error: unknown) => {
         release();

@@ -143,7 +143,9 @@ BEGIN
       FROM unnest(v_lines) AS line WHERE line ->> 'kind' = 'attachment';
     UPDATE attachment_contents SET unused_since = NULL WHERE content_id = ANY (v_contents);
     GET DIAGNOSTICS v_used = ROW_COUNT;
-    IF v_used <> cardinality(v_contents) THEN RAISE EXCEPTION 'a content was deleted before it was attached'; END IF;
+    IF v_used <> cardinality(v_contents) THEN
+      RAISE EXCEPTION USING MESSAGE = 'a content was deleted before it was attached', ERRCODE = 'serialization_failure';
+    END IF;
   END IF;
   INSERT INTO chat_messages (id, session_id, position, role, metadata, hidden_at, created_at, updated_at)
   SELECT line ->> 'id', p_session, (line ->> 'position')::bigint, line ->> 'role', imported_metadata(line -> 'metadata'),
@@ -202,6 +204,6 @@ END $$;
 CREATE OR REPLACE FUNCTION unnamed_attachment(p_session text) RETURNS text LANGUAGE sql STABLE SET enable_seqscan = off AS $$
   SELECT attachment_id FROM attachments
    WHERE session_id = p_session
-     AND 'perdure:' || attachment_id NOT IN (SELECT url FROM file_urls(p_session) AS url WHERE url IS NOT NULL)
+     AND 'perdure:' || attachment_id NOT IN (SELECT file_urls(p_session))
    LIMIT 1
 $$;
