@@ -255,7 +255,7 @@ export class PerdureClient {
     const known = await this.findSession(user, session);
     if (known === undefined && !open) throw sessionNotFound();
     const opened = () => this.submission.resolveOrOpen(user, session, agent ?? undefined);
-    return this.attachments.add(user, async () => known ?? opened(), file, signal);
+    return this.attachments.add(user, known ?? opened, file, signal);
   }
 
   /**

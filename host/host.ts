@@ -161,11 +161,19 @@ function measured({ metrics }: HostParts): MiddlewareHandler<HostEnv> {
     const from = performance.now();
     await next();
     // The route's pattern, not the path: labels must not grow with the number of sessions.
-    metrics.request(c.req.method, routePath(c), c.res.status, (performance.now() - from) / 1000);
+    metrics.request(
+      c.req.method,
+      routePath(c),
+      c.req.raw.signal.aborted ? 499 : c.res.status,
+      (performance.now() - from) / 1000,
+    );
   };
 }
 
 function answerError(error: unknown, c: RequestContext, { metrics, log }: HostParts): Response {
+  const left = problemOfError(error);
+  // That a caller has left is no failure of ours.
+  if (c.req.raw.signal.aborted && left.code !== 'Internal') return problemResponse(left);
   const session = c.req.param('id');
   const problem = loggedProblem(error, log, { method: c.req.method, route: routePath(c), ...(session && { session }) });
   const command = c.get('command') as string | undefined;

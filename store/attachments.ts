@@ -50,22 +50,26 @@ export interface WholeFile extends WholeContent {
  * @returns undefined: there is no such session
  */
 export async function attachFile(
-  { db, put }: { db: Db; put: Contents['put'] },
-  sessionId: string,
+  { db, put, putAgain }: { db: Db } & Pick<Contents, 'put' | 'putAgain'>,
+  session: string | (() => Promise<string>),
   { digest, size, mediaType: media_type, filename, bytes }: WholeFile,
 ): Promise<AttachmentRow | undefined> {
-  const known = await attachmentWithDigest(db, sessionId, digest);
-  if (known) return known;
+  const known = typeof session === 'string' ? await attachmentWithDigest(db, session, digest) : undefined;
+  if (known) {
+    await putAgain(known, { digest, size, bytes });
+    return known;
+  }
   const row = { attachment_id: newId('att'), content_id: newId('att'), digest, size, media_type };
   await put(row.content_id, { digest, size, bytes });
+  const sessionId = typeof session === 'string' ? session : await session();
   return attach(db, sessionId, { ...row, filename: keptName(filename) });
 }
 
 /** The attachment of a session with these bytes. */
-async function attachmentWithDigest(db: Db, sessionId: string, digest: string): Promise<AttachmentRow | undefined> {
-  const sql = `SELECT attachment_id, content_id, media_type, filename, size
-                 FROM attachments WHERE session_id = $1 AND digest = decode($2, 'hex')`;
-  const [found] = await many(db, attachmentRow, sql, [sessionId, digest]);
+async function attachmentWithDigest(db: Db, sessionId: string, digest: string): Promise<PlacedAttachment | undefined> {
+  const sql = `SELECT attachment_id, content_id, media_type, filename, size, place
+                 FROM attachments JOIN attachment_contents USING (content_id) WHERE session_id = $1 AND digest = decode($2, 'hex')`;
+  const [found] = await many(db, placedAttachment, sql, [sessionId, digest]);
   return found;
 }
 

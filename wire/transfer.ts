@@ -64,7 +64,7 @@ export const exportedAttachment = z.strictObject({
   id: z.string().regex(/^att_[0-9A-Za-z]{1,40}$/, 'the id of an attachment'),
   /** SHA-256. */
   digest: z.string().regex(/^[0-9a-f]{64}$/, '64 hexadecimal digits'),
-  media_type: z.string(),
+  media_type: z.string().max(128, 'at most 128 characters'),
   filename: z.string().max(256, 'at most 256 characters').nullable(),
   /** In bytes. */
   size: z.int('a whole number').min(1),

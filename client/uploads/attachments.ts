@@ -58,13 +58,18 @@ export class Attachments {
    * disk is full, the bucket does not take it, or it arrives slowly while others wait
    * @throws {LeftTheLineError} `signal` fired while it waited for others
    */
-  add(user: string, session: () => Promise<string>, file: AttachmentInput, signal?: AbortSignal): Promise<Attachment> {
+  add(
+    user: string,
+    session: string | (() => Promise<string>),
+    file: AttachmentInput,
+    signal?: AbortSignal,
+  ): Promise<Attachment> {
     const receive = (content: AttachmentInput['content']) => this.receive(session, { ...file, content }, signal);
     return this.receiving.run({ user, signal }, file.content, receive);
   }
 
   private async receive(
-    session: () => Promise<string>,
+    session: string | (() => Promise<string>),
     { content, filename, mediaType }: AttachmentInput,
     signal: AbortSignal | undefined,
   ): Promise<Attachment> {
@@ -74,11 +79,11 @@ export class Attachments {
     if (file.size === 0) throw badFile('one that is not empty');
     const type = file.mediaType;
     if (type === undefined) throw badFile(ACCEPTED_FILES);
-    const sessionId = await session();
     const put: Contents['put'] = (id, whole) => this.put(id, whole, signal);
     const { digest, size } = file;
     const named = { digest, size, mediaType: type, filename, bytes: () => file.bytes() };
-    const attached = await attachFile({ db: this.db, put }, sessionId, named);
+    const again: Contents['putAgain'] = (content, whole) => this.contents.putAgain(content, whole);
+    const attached = await attachFile({ db: this.db, put, putAgain: again }, session, named);
     if (!attached) throw sessionNotFound();
     return viewOf(attached);
   }

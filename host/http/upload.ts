@@ -1,8 +1,8 @@
-import { Readable } from 'node:stream';
+import type { Readable } from 'node:stream';
 import { pipeline } from 'node:stream/promises';
 import { Busboy, type BusboyHeaders } from '@fastify/busboy';
 import type { AttachmentInput } from '../../client/uploads/attachments.ts';
-import { badBody, plainBytesOf, refuseEncoding } from './read-body.ts';
+import { badBody, discardRest, plainBytesOf, refuseEncoding } from './read-body.ts';
 
 const MULTIPART = /^multipart\/form-data\b/i;
 
@@ -61,7 +61,8 @@ function fileOfForm(body: ReadableStream<Uint8Array>, headers: BusboyHeaders): P
     content.on('close', () => content.readableEnded || form.destroy());
     resolve({ content: wholeOf(content), filename, mediaType });
   });
-  pipeline(Readable.fromWeb(body as Parameters<typeof Readable.fromWeb>[0]), form).then(
+  const over = pipeline(body.values({ preventCancel: true }), form).finally(() => discardRest(body));
+  over.then(
     () => reject(badBody('a form with a file')),
     () => {
       // A file that breaks off must not be taken for a whole one.
