@@ -11,6 +11,7 @@ it.each([
   ['only what is not seen', ' \u202E\n ', null],
   ['an emoji of several, and Hebrew', '👩‍🚀 שלום.txt', '👩‍🚀 שלום.txt'],
   ['more than is kept', `${'a'.repeat(255)}😀`, 'a'.repeat(255)],
+  ['a folder', 'a/..', null],
   ['nothing', undefined, null],
 ])('T10 the name that is kept of %s', (_name, given, kept) => {
   expect(keptName(given)).toBe(kept);

@@ -12,8 +12,13 @@ const time = z
   .regex(/^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d{1,6})?Z$/, TIME_EXPECTED)
   .refine(isTime, TIME_EXPECTED);
 const id = z.string('an id').regex(ID_PATTERN, 'an id of 1 to 64 letters, digits, _ and -');
+function whole(least: number, most: number) {
+  const expected = `a whole number from ${least} to ${most}`;
+  return z.int(expected).min(least, expected).max(most, expected);
+}
+
 /** Sums of thousands of them stay safe integers. */
-const count = z.int('a whole number').min(0).max(1_000_000_000_000);
+const count = whole(0, 1_000_000_000_000);
 /** Whether a day exists: `Date` takes 30 February for 2 March, and Postgres has no year 0. */
 function isTime(text: string): boolean {
   const at = Date.parse(text);
@@ -22,8 +27,8 @@ function isTime(text: string): boolean {
 }
 
 /** The next positions of a session, which are thousands, stay safe integers. */
-const position = z.int('a whole number').min(1).max(1_000_000_000_000);
-const index = z.int('a whole number').min(0).max(1_000_000);
+const position = whole(1, 1_000_000_000_000);
+const index = whole(0, 1_000_000);
 
 export const exportedSession = z.strictObject({
   kind: z.literal('session', 'a line of kind "session"'),
@@ -67,7 +72,7 @@ export const exportedAttachment = z.strictObject({
   media_type: z.string().max(128, 'at most 128 characters'),
   filename: z.string().max(256, 'at most 256 characters').nullable(),
   /** In bytes. */
-  size: z.int('a whole number').min(1),
+  size: whole(1, Number.MAX_SAFE_INTEGER),
   created_at: time,
 });
 

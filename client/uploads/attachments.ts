@@ -1,6 +1,7 @@
 import { attachmentOf, attachmentUrl } from '../../domain/attachments.ts';
 import { PerdureError } from '../../domain/errors.ts';
 import { ACCEPTED_FILES } from '../../domain/media-type.ts';
+import { modalityOf } from '../../domain/model-info.ts';
 import { attachFile, type AttachmentRow, findAttachments } from '../../store/attachments.ts';
 import type { Contents } from '../../store/contents.ts';
 import type { Db } from '../../store/db.ts';
@@ -18,6 +19,12 @@ export interface AttachmentInput {
   filename?: string | undefined;
   /** What its sender says; of images and PDFs the content decides. */
   mediaType?: string | undefined;
+}
+
+/** A part of a message. */
+interface FilePart {
+  type: string;
+  mediaType?: unknown;
 }
 
 /** A file of a session. A file part of a message refers to it by `url`. */
@@ -96,22 +103,38 @@ export class Attachments {
   }
 
   /**
-   * Checks that a session has the attachments that a message refers to.
-   * @throws {PerdureError} `SessionNotFound` for another user's session, `BadRequest` naming the part
+   * Checks that a session has the attachments that a message refers to, and gives the parts the media types of their files.
+   * @throws {PerdureError} `SessionNotFound` for another user's session, `BadRequest` naming the part, also if its media type is of
+   * another kind than the file
    */
-  async require(userId: string, sessionId: string, parts: readonly { type: string }[]): Promise<void> {
+  async require(userId: string, sessionId: string, parts: readonly FilePart[]): Promise<void> {
     const named = parts.map((part) => attachmentOf(part));
     const ids = named.filter((id) => id !== undefined);
     if (ids.length === 0) return;
-    const found = new Set((await findAttachments(this.db, sessionId, ids)).map((row) => row.attachment_id));
+    const found = new Map(
+      (await findAttachments(this.db, sessionId, ids)).map((row) => [row.attachment_id, row.media_type]),
+    );
     const missing = named.findIndex((id) => id !== undefined && !found.has(id));
-    if (missing < 0) return;
+    if (missing < 0) {
+      for (const [at, part] of parts.entries()) giveType(part, found.get(named[at] ?? ''), `parts[${at}].mediaType`);
+      return;
+    }
     // Whether another user's session has an attachment must not be told.
     if ((await readOwner(this.db, sessionId)) !== userId) throw sessionNotFound();
     throw new InvalidInputError([
       { field: `parts[${missing}].url`, expected: 'the URL of an attachment of this session' },
     ]);
   }
+}
+
+/** @throws {InvalidInputError} the part's type is of another kind than its file's */
+function giveType(part: FilePart, type: string | undefined, field: string): void {
+  if (type === undefined) return;
+  const kind = modalityOf(String(part.mediaType));
+  if (kind !== undefined && kind !== modalityOf(type)) {
+    throw new InvalidInputError([{ field, expected: `"${type}", which the file is` }]);
+  }
+  part.mediaType = type;
 }
 
 function viewOf({ attachment_id, media_type, filename, size }: AttachmentRow): Attachment {

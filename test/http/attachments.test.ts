@@ -1,7 +1,7 @@
 // Files that users attach to messages: stored in Postgres and in an S3-compatible store, given to models, shown to their owner.
 import { createHash, randomBytes } from 'node:crypto';
 import { once } from 'node:events';
-import { request } from 'node:http';
+import { Agent, type ClientRequest, type IncomingMessage, request } from 'node:http';
 import type { Client } from '@temporalio/client';
 import type { UIMessage } from 'ai';
 import { beforeAll, describe, expect, it } from 'vitest';
@@ -175,6 +175,20 @@ describe('an upload', () => {
     expect(items[0]!.parts[1]).toMatchObject({ filename: 'gnp.exe' });
   });
 
+  it('T10 has the media type of its content in a message, too; one of another kind is refused', async () => {
+    const session = await opened();
+    const { body } = await upload(session, '# One', 'text/markdown');
+    const lying = { parts: [{ type: 'file', mediaType: 'image/png', url: body['url'] }] };
+    const refused = await ada.post(`/api/sessions/${session}/messages`, lying);
+    expect([refused.status, refused.body.errors]).toEqual([
+      400,
+      [{ field: 'parts[0].mediaType', expected: '"text/markdown", which the file is' }],
+    ]);
+    await send(session, 'look', { ...body, media_type: 'text/plain' });
+    const { items } = (await ada.get(`/api/sessions/${session}/messages`)).body as { items: UIMessage[] };
+    expect(items[0]!.parts[1]).toMatchObject({ mediaType: 'text/markdown' });
+  });
+
   it('T10 to an alias without a session opens one', async () => {
     const alias = newId('msg');
     expect((await upload(alias, PNG, 'image/png')).status).toBe(201);
@@ -206,6 +220,31 @@ describe('an upload', () => {
     expect(await contents()).toEqual(before);
   });
 
+  it.each(['text/plain', 'multipart/form-data; boundary=a'])(
+    'T10 that is too large leaves its connection to the next request: %s',
+    async (type) => {
+      const url = `${host.url}/api/sessions/${await opened()}/attachments`;
+      const agent = new Agent({ keepAlive: true, maxSockets: 1 });
+      const headers = { 'x-perdure-user': 'ada' };
+      const answer = async (sent: ClientRequest) => {
+        const [response] = (await once(sent, 'response')) as [IncomingMessage];
+        response.resume();
+        return response.statusCode;
+      };
+      try {
+        for (let n = 0; n < 3; n += 1) {
+          const sent = request(url, { agent, method: 'POST', headers: { ...headers, 'content-type': type } });
+          sent.end(formWith(Buffer.alloc(MAX_FILE + 500_000, 'x'), '\r\n--a--\r\n'));
+          const next = request(`${host.url}/api/sessions`, { agent, headers });
+          next.end();
+          expect(await Promise.all([answer(sent), answer(next)])).toEqual([413, 200]);
+        }
+      } finally {
+        agent.destroy();
+      }
+    },
+  );
+
   it('T10 that breaks off stores nothing, in a form neither', async () => {
     const session = await opened();
     const before = await contents();
@@ -225,6 +264,13 @@ describe('an upload', () => {
     // The host has received what was sent before by then.
     expect((await upload(session, PDF, 'application/pdf')).status).toBe(201);
     expect(await contents()).toHaveLength(before.length + 1);
+    // A sender that leaves is no failure of the host.
+    await eventually(async () => {
+      const metrics = await (await fetch(`${host.url}/metrics`)).text();
+      expect(metrics).toMatch(/perdure_http_request_seconds_count\{[^}]*attachments[^}]*status="499"[^}]*\} 2/);
+      expect(metrics).not.toMatch(/perdure_http_request_seconds_count\{[^}]*attachments[^}]*status="503"/);
+    });
+    expect(host.logs.filter(({ msg }) => String(msg).includes('could not be served'))).toEqual([]);
   });
 
   it('T10 of a slow sender keeps no other user waiting, and each sender’s share of uploads is received', async () => {
@@ -343,7 +389,11 @@ describe('a message with attachments', () => {
     expect([response.status, await response.text()]).toEqual([200, expect.stringContaining('Seen.')]);
     const { items } = (await ada.get(`/api/sessions/${session}/messages`)).body as { items: UIMessage[] };
     const type = 'application/octet-stream';
-    expect(items[0]!.parts).toMatchObject([parts[0], { mediaType: type }, { mediaType: type, url: text['url'] }]);
+    expect(items[0]!.parts).toMatchObject([
+      parts[0],
+      { mediaType: type },
+      { mediaType: 'text/plain', url: text['url'] },
+    ]);
     expect(userContent(runtime.model.requests[number]!.body)).toBe(
       `look\n\n[file "b.unknown" of type ${type}: this model cannot read it]\n\n[file "b.unknown" of type text/plain]\none: two`,
     );

@@ -238,6 +238,12 @@ describe('a host and a worker with a bucket', () => {
     const { rows } = await runtime.db.query('SELECT FROM attachments WHERE session_id = $1', [session]);
     expect(rows).toEqual([]);
     expect((await upload(session, 'file 0')).status).toBe(201);
+    // Nor a session for a new alias.
+    const alias = newId('msg');
+    store.behave(behavior);
+    expect((await upload(alias, 'file 0')).status).toBe(503);
+    store.behave();
+    expect((await ada.get(`/api/sessions/${alias}`)).status).toBe(404);
   });
 
   it('T10 H1 a file that is lost is 404, and one whose bucket is away 503', async () => {
@@ -251,6 +257,9 @@ describe('a host and a worker with a bucket', () => {
     store.objects.clear();
     const detail = 'the bytes of this attachment are no longer stored';
     expect(await ada.get(path)).toMatchObject({ status: 404, body: { code: 'AttachmentNotFound', detail } });
+    // Uploaded again, it is there again.
+    expect(await upload(session, 'one')).toMatchObject({ status: 201, body: { attachment_id: id } });
+    expect(await ada.get(path)).toMatchObject({ status: 200, body: 'one' });
     await eventually(async () => expect(await host.openStreams('attachment')).toEqual([0]));
   });
 

@@ -197,6 +197,12 @@ describe.each(['Postgres', 'a bucket'])('with contents in %s', (place) => {
       ['too many bytes', set(3, { size: MAX_FILE + 1 }), 'TooLarge', `line 4.size: expected at most ${MAX_FILE} bytes`],
       ['another type', set(1, { media_type: 'text/html' }), 'InvalidLine', 'line 2.media_type: expected "image/png"'],
       [
+        'a long type',
+        set(1, { media_type: `text/${'x'.repeat(200)}` }),
+        'InvalidLine',
+        'line 2.media_type: expected at most 128',
+      ],
+      [
         'a type that sessions do not keep',
         (all) => {
           const bytes = Buffer.from([0x50, 0x4b, 0x03, 0x04, 0xff]);
