@@ -51,6 +51,8 @@ describe('snippetOf', () => {
     const beginning = snippetOf(text, []);
     expect(beginning.matches).toEqual([]);
     expect(text.startsWith(`${beginning.snippet} `)).toBe(true);
+    expect(snippetOf('word '.repeat(60), []).snippet).toHaveLength(300);
+    expect(snippetOf('word '.repeat(61), []).snippet.length).toBeLessThan(200);
   });
 
   it('T6 shows the first of the matches with the most different ones after it', () => {

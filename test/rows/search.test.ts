@@ -50,6 +50,10 @@ describe('search', () => {
     expect((await idsOf('bake or round')).toSorted()).toEqual(['cake', pie].toSorted());
     expect(await idsOf('rhubarb round')).toEqual([]);
     expect(await search('rhubarb', 'ada', 1)).toEqual([best]);
+    // Of two texts with the same word the short one is more about it.
+    await said(session, 'brief', 'a quagga', 'yes');
+    await said(session, 'verbose', `a quagga, a quagga, ${'and so on '.repeat(300)}`, 'yes');
+    expect(await idsOf('quagga')).toEqual(['brief', 'verbose']);
   });
 
   it('T6 finds what a rewind, an edit or a cancel has hidden, and marks it', async () => {
@@ -75,6 +79,15 @@ describe('search', () => {
     };
     await session.claim(run, [0, run, 1]);
     await session.settleRun(run, 'aborted');
+    expect(await idsOf('pineapple', 'eve')).toEqual(['m']);
+    expect(await idsOf('pineapple')).toEqual([]);
+    // Also if the newest messages of all have enough of them.
+    await db.query(
+      `INSERT INTO message_search (session_id, message_id, user_id, created_at, words)
+       SELECT session_id, message_id || n, user_id, created_at, words FROM message_search, generate_series(1, 19) AS n
+        WHERE session_id = $1 AND message_id = 'm'`,
+      [session.id],
+    );
     expect(await idsOf('pineapple', 'eve')).toEqual(['m']);
     expect(await idsOf('pineapple')).toEqual([]);
     const [word] = await rows(db, `SELECT user_word('eve') AS word`);
@@ -148,6 +161,7 @@ describe('search', () => {
       expect(hit?.message_id).toBe(answer);
       expect(hit!.snippet.length).toBeLessThan(1_000);
       expect(hit!.matches.map(({ start, end }) => hit!.snippet.slice(start, end))).toEqual([word]);
+      expect(hit!.snippet.startsWith(word)).toBe(word === 'aardvark');
     }
   });
 
@@ -222,11 +236,13 @@ describe('search', () => {
 
   it('T6 a text whose words do not fit into the index is found by its first ones, and holds no other up', async () => {
     const session = await Session.at('chatting', db);
-    const letters = (n: number) => String.fromCodePoint(131_072 + n, 140_000 + (n % 97), 150_000 + (n % 89));
-    const hyphens = Array.from({ length: 25_000 }, (_, n) => `${letters(n)}-${letters(n + 30_000)}`);
-    await said(session, 'hyphens', `ptarmigan ${hyphens.join(' ')} grouse`, 'a partridge');
+    // Each of these characters is another word.
+    const characters = (from: number, length: number) =>
+      Array.from({ length }, (_, n) => String.fromCodePoint(from + n)).join('');
+    const text = `${characters(13_312, 6_000)} ptarmigan ${characters(20_000, 20_000)}${characters(131_072, 131_000)} grouse`;
+    await said(session, 'characters', text, 'a partridge');
     expect((await search('partridge')).map((hit) => hit.role)).toEqual(['assistant']);
-    expect(await idsOf('ptarmigan')).toEqual(['hyphens']);
+    expect(await idsOf('ptarmigan')).toEqual(['characters']);
     expect(await idsOf('grouse')).toEqual([]);
   });
 
@@ -293,6 +309,7 @@ describe('words of every language', async () => {
     ['hello', 'emoji', ['hello']],
     ['hello🦭', 'emoji', ['hello🦭']],
     ['👍', 'emoji', ['👍']],
+    ['👍 or nothing', 'emoji', ['👍']],
     ['🇩🇪', 'emoji', ['🇩🇪']],
     ['❤', 'emoji', ['❤']],
     ['rhubarb', 'quotes', ['rhubarb']],
