@@ -15,7 +15,7 @@ import { afterFile } from '../../tools/test-kit/after-file.ts';
 import { wholeContent } from '../../tools/test-kit/attached.ts';
 import { away, startStore } from '../../tools/test-kit/bucket.ts';
 import { tablesWith } from '../../tools/test-kit/canary.ts';
-import { freshRows, refusal, rows, Session, textPart } from './session.ts';
+import { freshRows, refusal, rows, Session, textPart, untilBlocked } from './session.ts';
 
 const db = await freshRows();
 
@@ -397,4 +397,68 @@ it('T9 a sweep deletes bounded batches, and two workers share them', async () =>
   expect(Math.max(...swept)).toBeLessThanOrEqual(10);
   while ((await sweepOutputs(db, 86_400_000, 10)) > 0);
   expect(await rows(db, 'SELECT FROM tool_outputs WHERE session_id = $1', [session.id])).toEqual([]);
+});
+
+/** Bytes that no session has yet, as a row for `attach`. */
+async function storedFile() {
+  const id = newId('att');
+  const { digest, size, bytes } = wholeContent(Buffer.from(id));
+  await new Contents(db).put(id, { digest, size, bytes });
+  return { attachment_id: id, content_id: id, digest, size, media_type: 'text/plain', filename: null };
+}
+
+const contentsOf = (id: string) =>
+  rows(db, 'SELECT unused_since IS NOT NULL AS unused FROM attachment_contents WHERE content_id = $1', [id]);
+
+it('T9 T10 what is attached while its session is erased goes with it', async () => {
+  const session = await Session.at('chatting', db);
+  const file = await storedFile();
+  const uploader = await db.connect();
+  try {
+    await uploader.query('BEGIN');
+    await attach(uploader, session.id, file);
+    const erased = erase(session);
+    await untilBlocked(db);
+    await uploader.query('COMMIT');
+    await erased;
+  } finally {
+    uploader.release();
+  }
+  expect(await rows(db, 'SELECT FROM attachments WHERE session_id = $1', [session.id])).toEqual([]);
+  expect(await contentsOf(file.content_id)).toEqual([{ unused: true }]);
+});
+
+it('T9 T10 of two erasures at once the second one leaves the bytes that both have to the workers', async () => {
+  const [one, other] = [await Session.at('chatting', db), await Session.at('chatting', db)];
+  const file = await storedFile();
+  for (const { id } of [one, other]) await attach(db, id, file);
+  const first = await db.connect();
+  try {
+    await first.query('BEGIN');
+    await first.query('SELECT drop_attachments($1)', [[one.id]]);
+    const second = erase(other);
+    await untilBlocked(db);
+    await first.query('COMMIT');
+    await second;
+  } finally {
+    first.release();
+  }
+  expect(await contentsOf(file.content_id)).toEqual([{ unused: true }]);
+});
+
+it('T10 a worker that comes too late deletes no file, and what it has deleted is not attached', async () => {
+  const session = await Session.at('chatting', db);
+  const file = await storedFile();
+  await attach(db, session.id, file);
+  await db.query('SELECT drop_content($1)', [file.content_id]);
+  expect(await contentsOf(file.content_id)).toEqual([{ unused: false }]);
+  const chunks = 'SELECT FROM attachment_chunks WHERE content_id = $1';
+  expect(await rows(db, chunks, [file.content_id])).toHaveLength(1);
+  const gone = await storedFile();
+  await db.query('SELECT drop_content($1)', [gone.content_id]);
+  await expect(attach(db, session.id, gone)).rejects.toThrow('was deleted before it was attached');
+  const line = JSON.stringify({ ...gone, kind: 'attachment', id: 'att_x', created_at: '2026-01-01T00:00:00Z' });
+  await expect(db.query('SELECT import_lines($1, $2)', [session.id, [line]])).rejects.toThrow(
+    'was deleted before it was attached',
+  );
 });
