@@ -177,6 +177,15 @@ describe.each(['Postgres', 'a bucket'])('with contents in %s', (place) => {
     }
   });
 
+  it('T7 T10 what is not seen of a file’s name is left out, as of an upload’s', async () => {
+    const { session, image } = await withFiles();
+    const lines = parsed(await exported(ada, session.id));
+    lines[1]!['filename'] = '../photo\u202Egnp.exe';
+    const { body } = await imported(eve, joined(lines));
+    const sql = 'SELECT filename FROM attachments WHERE session_id = $1 AND attachment_id = $2';
+    expect(await rows(db, sql, [body['session_id'], image.attachment_id])).toEqual([{ filename: 'photognp.exe' }]);
+  });
+
   describe('an import is refused with the number of its line, and a sweep deletes what it has stored:', () => {
     let lines: Line[];
     beforeAll(async () => {
@@ -249,6 +258,9 @@ describe.each(['Postgres', 'a bucket'])('with contents in %s', (place) => {
             digest: digestOf(Buffer.from('x')),
           };
           all.splice(1, 0, attachment, { kind: 'content', data: text('x') });
+          // Null refers to none.
+          const tool = all.find(({ tool_state: state }) => state === 'output-available')!;
+          (tool['data'] as { output: { content: unknown[] } }).output.content.push({ url: null });
         },
         'ForeignId',
         'line 2.id: expected the id of an attachment that a part refers to',

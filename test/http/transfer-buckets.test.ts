@@ -1,10 +1,12 @@
 // Exports of attachments in a bucket that is away, not configured, or has lost them. Temporal is down.
+import { mkdir, readdir, readlink } from 'node:fs/promises';
 import type pg from 'pg';
 import { beforeAll, beforeEach, expect, it } from 'vitest';
 import { afterFile } from '../../tools/test-kit/after-file.ts';
 import { refusing, startStore, type TestStore } from '../../tools/test-kit/bucket.ts';
 import { startHost, type TestHost } from '../../tools/test-kit/host.ts';
 import { patientPool } from '../../tools/test-kit/patient-pool.ts';
+import { scratchDir } from '../../tools/test-kit/scratch.ts';
 import { freshDatabase } from '../../tools/test-kit/servers.ts';
 import { Session } from '../rows/session.ts';
 
@@ -92,4 +94,30 @@ it('T7 T10 a file that is lost, shorter or another one is left out of an export,
   }
   store.objects.delete(second);
   expect(filesOf((await exported()).text)).toEqual([]);
+});
+
+it('T7 T10 temporary files have no names, and are closed when what they are for has failed', async () => {
+  const folder = scratchDir();
+  await mkdir(folder);
+  const before = process.env['TMPDIR'];
+  process.env['TMPDIR'] = folder;
+  try {
+    store.objects.set([...store.objects.keys()][0]!, Buffer.from('the third file'));
+    expect(await exported()).toMatchObject({ status: 200 });
+    async function* broken() {
+      yield Buffer.from('half a fi');
+      throw new Error('broken off');
+    }
+    const file = { content: broken(), mediaType: 'text/plain' };
+    await expect(host.client.attach('ada', session.id, file)).rejects.toThrow('broken off');
+    await expect(host.client.importSession('ada', broken())).rejects.toThrow('broken off');
+    expect(await readdir(folder)).toEqual([]);
+    const open = await Promise.all(
+      (await readdir('/proc/self/fd')).map((fd) => readlink(`/proc/self/fd/${fd}`).catch(() => '')),
+    );
+    expect(open.filter((each) => each.startsWith(folder))).toEqual([]);
+  } finally {
+    if (before === undefined) delete process.env['TMPDIR'];
+    else process.env['TMPDIR'] = before;
+  }
 });

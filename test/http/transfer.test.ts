@@ -129,6 +129,8 @@ describe('export and import', () => {
       'aborted',
     ]);
     expect((await ada.get(`/api/sessions/${copy.id}`)).status).toBe(404);
+    const events = "SELECT actor, data FROM session_events WHERE session_id = $1 AND kind = 'imported'";
+    expect(await rows(db, events, [copy.id])).toEqual([{ actor: 'user', data: { messages: 10 } }]);
     const hits = (await eve.get('/api/search?q=quoted')).body.items as { session_id: string; message_id: string }[];
     expect(hits.map((hit) => [hit.session_id, hit.message_id])).toEqual([[copy.id, 'vier']]);
   });
@@ -233,6 +235,15 @@ describe('export and import', () => {
     expect(await imported(ada, joined(lines))).toMatchObject({ status: 400, body: { code: 'InvalidLine' } });
   });
 
+  it('T7 X2 snapshots that an export names are not those of the import', async () => {
+    const lines = parsed(await exported(ada, (await conversation(db, 'one')).id));
+    lines[1]!.metadata!['snapshot_id'] = 'of somebody';
+    const { status, body } = await imported(ada, joined(lines));
+    expect(status).toBe(201);
+    const named = `SELECT FROM chat_messages WHERE session_id = $1 AND metadata ? 'snapshot_id'`;
+    expect(await rows(db, named, [body['session_id']])).toEqual([]);
+  });
+
   it('T7 metadata of a message are never split', async () => {
     const session = await conversation(db, 'one');
     await db.query(`UPDATE chat_messages SET metadata = metadata || $2 WHERE session_id = $1 AND id = 'one'`, [
@@ -335,6 +346,28 @@ describe('export and import', () => {
     }
     await Promise.all(imports);
     expect(begun).toBe(6);
+  });
+
+  it('T7 Q2 exports are read two at a time: connections are left for commands', async () => {
+    const session = await conversation(db, 'one');
+    const exports = Array.from({ length: 4 }, () => host.client.exportSession('ada', session.id));
+    const lock = await db.connect();
+    let firsts: Promise<unknown>[] = [];
+    try {
+      await lock.query('BEGIN');
+      await lock.query('LOCK TABLE attachment_contents IN ACCESS EXCLUSIVE MODE');
+      firsts = exports.map((each) => each.next());
+      const waiting = () =>
+        rows(db, "SELECT FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND query LIKE '%export_attachments%'");
+      await eventually(async () => expect(await waiting()).toHaveLength(2));
+      for (let n = 0; n < 5; n += 1) expect((await ada.post('/api/sessions', {})).status).toBe(201);
+      expect(await waiting()).toHaveLength(2);
+    } finally {
+      await lock.query('ROLLBACK');
+      lock.release();
+    }
+    await Promise.all(firsts);
+    for (const each of exports) await each.return();
   });
 
   it('T7 T10 Q2 files of imports and uploads are put into Postgres four at a time together', async () => {
@@ -480,6 +513,16 @@ describe('export and import', () => {
        SELECT $1, 'm' || n, n, 'user', jsonb_build_object('note', repeat('x', 1000000)) FROM generate_series(1, 30) AS n`,
       [session.id],
     );
+    let held = 0;
+    let most = 0;
+    await readExport(db, session.id, {
+      add: (line) => {
+        held += line.length;
+        most = Math.max(most, held);
+      },
+      flush: async () => void (held = 0),
+    });
+    expect(most).toBeLessThan(3_000_000);
     const first = await few.fetch(path);
     expect(await few.get(path)).toMatchObject({ status: 429, body: { code: 'TooMany' } });
     expect((await first.text()).length).toBeGreaterThan(30_000_000);
@@ -581,6 +624,15 @@ describe('an import is refused with the number of its line, and nothing is store
       },
       'InvalidLine',
       'line 3.data: expected JSON',
+    ],
+    [
+      'a part whose data has the character U+0000, in pieces',
+      (all) => {
+        set(2, { data: null })(all);
+        all.splice(3, 0, { kind: 'content', data: String.raw`{"type":"text","text":"a\u0000b"}` });
+      },
+      'InvalidLine',
+      'line 3.data: expected no character U+0000',
     ],
     [
       'content that is no text',
@@ -740,6 +792,16 @@ describe('an import is refused with the number of its line, and nothing is store
       '.metadata.hidden_by.id: expected the id of a later message',
     ],
     [
+      'a message that an earlier one hid',
+      (all) =>
+        set(
+          all.findIndex((line) => line['id'] === 'three'),
+          { metadata: { hidden_by: { cause: 'compaction', id: 'one' } } },
+        )(all),
+      'ForeignId',
+      '.metadata.hidden_by.id',
+    ],
+    [
       'a message that hides itself',
       (all) =>
         set(
@@ -795,6 +857,25 @@ describe('an import is refused with the number of its line, and nothing is store
     const expected = 'line 2: expected at most 4194304 bytes';
     await refusedWith(body, 413, 'TooLarge', expected, { duplex: 'half' } as RequestInit);
     expect(sent).toBeLessThan(60);
+  });
+
+  it('T7 metadata of the session that are too large', async () => {
+    const changed = structuredClone(lines);
+    set(0, { metadata: { note: 'x'.repeat(16 * 1024) } })(changed);
+    await refusedWith(joined(changed), 413, 'TooLarge', 'metadata: expected at most 16384 bytes');
+  });
+
+  it('T7 a body of which the rest is not read', async () => {
+    let isOver = false;
+    async function* body() {
+      try {
+        for (;;) yield Buffer.from('{}\n');
+      } finally {
+        isOver = true;
+      }
+    }
+    await expect(host.client.importSession('ada', body())).rejects.toMatchObject({ code: 'InvalidLine' });
+    expect(isOver).toBe(true);
   });
 
   const megabytes = (n: number) => ' '.repeat(n * 1024 ** 2);
