@@ -4,7 +4,7 @@ import { createClient, type PerdureClient } from '../../client/client.ts';
 import { newId } from '../../domain/ids.ts';
 import { afterFile } from '../../tools/test-kit/after-file.ts';
 import { forgetContents } from '../../tools/test-kit/attached.ts';
-import { away, startStore, type TestStore } from '../../tools/test-kit/bucket.ts';
+import { away, refusing, startStore, type TestStore } from '../../tools/test-kit/bucket.ts';
 import { eventually } from '../../tools/test-kit/eventually.ts';
 import { failContextLength } from '../../tools/test-kit/model-actions.ts';
 import { PIXEL } from '../../tools/test-kit/pixel.ts';
@@ -82,22 +82,26 @@ it('X6 T10 attached texts count for whether two turns take more than their share
   expect((await visible(runtime, session))[0]).toBe('data-compaction');
 });
 
-it('X5 T10 a compaction in a turn waits while its bucket is away', async () => {
+/** A turn whose bucket behaves so between its step and its compaction; `first` is the number of its request. */
+async function turnWhoseBucket(behavior: typeof away) {
   const session = await told('talker', {
     content: Buffer.from(`canary ${'data '.repeat(2_500)}`),
     filename: 'data.txt',
   });
-  /** Between the step and the compaction. */
-  const goAway = async () => {
+  const change = async () => {
     const [[name, bytes]] = [...store.objects].slice(-1) as [[string, Buffer]];
     store.objects.set(`${name}x`, bytes);
     await forgetContents(runtime.db, session.id);
-    store.behave(away);
+    store.behave(behavior);
     return [failContextLength()];
   };
   const first = runtime.model.requests.length;
-  runtime.model.script((request, index) => (index === first ? goAway() : talking()(request, index)));
-  const run = await send(session, 'three');
+  runtime.model.script((request, index) => (index === first ? change() : talking()(request, index)));
+  return { session, first, run: await send(session, 'three') };
+}
+
+it('X5 T10 a compaction in a turn waits while its bucket is away', async () => {
+  const { session, first, run } = await turnWhoseBucket(away);
   const waits = 'a compaction waits for the store of attachments';
   await eventually(() => expect(runtime.logs.filter(({ msg }) => msg === waits).length).toBeGreaterThan(1));
   expect(requests(runtime, 'summary', first)).toEqual([]);
@@ -105,4 +109,12 @@ it('X5 T10 a compaction in a turn waits while its bucket is away', async () => {
   expect(await session.ended(run)).toMatchObject({ state: 'finished' });
   expect(JSON.stringify(requests(runtime, 'summary', first))).toContain('canary');
   expect(runtime.logs.filter(({ msg }) => msg === 'an activity failed')).toEqual([]);
+});
+
+it('X5 T10 a compaction in a turn does not wait for a bucket that refuses', async () => {
+  const { session, first, run } = await turnWhoseBucket(refusing(403));
+  const ended = await session.ended(run);
+  store.behave();
+  expect(ended).toMatchObject({ state: 'error' });
+  expect(requests(runtime, 'summary', first)).toEqual([]);
 });

@@ -115,6 +115,7 @@ describe('an upload', () => {
     expect(Object.fromEntries(shown.headers)).toMatchObject({
       'content-type': kept.startsWith('text/') ? 'text/plain; charset=utf-8' : kept,
       'content-disposition': `${disposition}; ${name}`,
+      'cache-control': expect.stringContaining('private'),
       'content-security-policy': expect.stringContaining('sandbox'),
       'x-content-type-options': 'nosniff',
     });

@@ -92,10 +92,22 @@ describe('a bucket', () => {
   it('T10 that fails for a moment gets the whole file again', async () => {
     const store = await newStore();
     const content = wholeContent(randomBytes(3 * MB));
-    store.behave((request, response) => store.requests.length < 3 && refusing(503)(request, response));
+    store.behave(
+      (request, response) =>
+        store.requests.length < 3 && refusing([429, 503][store.requests.length - 1]!)(request, response),
+    );
     await new S3Bucket(store.s3).put('a', content);
     expect(store.requests).toHaveLength(3);
     expect(wholeContent(store.objects.get('/files/a')!).digest).toBe(content.digest);
+  });
+
+  it('T10 that refuses is asked once', async () => {
+    const store = await newStore();
+    store.behave(refusing(403));
+    const bucket = new S3Bucket(store.s3);
+    await expect(bucket.put('a', wholeContent(Buffer.from('a')))).rejects.toMatchObject({ isRefused: true });
+    await expect(bucket.open('a')).rejects.toMatchObject({ isRefused: true });
+    expect(store.requests).toEqual(['PUT /files/a', 'GET /files/a']);
   });
 
   it('T10 over a slow line gets a file in longer than it may do nothing', async () => {
@@ -181,6 +193,25 @@ describe('a bucket', () => {
     expect(store.requests).toHaveLength(1);
   });
 
+  it('T10 that does nothing is not waited for by what is stopped, before its answer or within a file', async () => {
+    const store = await newStore();
+    const why = new Error('stopped');
+    const bucket = new S3Bucket(store.s3, { waitMs: 600_000 });
+    store.behave(stalled);
+    const first = new AbortController();
+    const opened = bucket.open('a', first.signal).catch((error: unknown) => error);
+    await eventually(() => expect(store.requests).toHaveLength(1));
+    first.abort(why);
+    expect(await opened).toBe(why);
+    store.behave((_, response) => response.write('first'));
+    const second = new AbortController();
+    const pieces = (await bucket.open('a', second.signal))![Symbol.asyncIterator]();
+    await pieces.next();
+    const read = pieces.next().catch((error: unknown) => error);
+    second.abort(why);
+    expect(await read).toBe(why);
+  });
+
   it('T10 lets go of a file that nobody reads', async () => {
     const store = await newStore();
     const closed = Promise.withResolvers<void>();
@@ -228,6 +259,7 @@ describe('a host and a worker with a bucket', () => {
     ['is away', away],
   ])('T10 H1 an upload to a bucket that %s is 503, and leaves no attachment', async (_name, behavior) => {
     const session = await opened();
+    const [{ from }] = (await runtime.db.query<{ from: Date }>('SELECT now() AS from')).rows as [{ from: Date }];
     store.behave(behavior);
     const answers = await Promise.all(Array.from({ length: 8 }, (_each, n) => upload(session, `file ${n}`)));
     store.behave();
@@ -237,6 +269,9 @@ describe('a host and a worker with a bucket', () => {
     expect(answers[0]!.body['detail']).toMatch(/^the store of attachments /);
     const { rows } = await runtime.db.query('SELECT FROM attachments WHERE session_id = $1', [session]);
     expect(rows).toEqual([]);
+    // What a bucket has taken nevertheless is deleted later.
+    const unused = await runtime.db.query('SELECT FROM attachment_contents WHERE unused_since > $1', [from]);
+    expect(unused.rows).toHaveLength(8);
     expect((await upload(session, 'file 0')).status).toBe(201);
     // Nor a session for a new alias.
     const alias = newId('msg');
