@@ -42,22 +42,25 @@ async function* of(text: string): AsyncGenerator<Uint8Array> {
 
 it('T10 an upload that sends nothing loses its place to another user’s, and only as many as are needed', async () => {
   const sessionOf = async (user: string) => (await host.client.openSession(user)).session.session_id;
-  const senders = new Senders();
-  const slow: Promise<unknown>[] = [];
-  for (const user of ['ada', 'bob', 'cleo', 'dan']) {
-    const session = await sessionOf(user);
-    for (let n = 0; n < 4; n += 1) {
-      const content = senders.body(`file ${n} of ${user}`);
-      slow.push(host.client.attach(user, session, { content, mediaType: 'text/plain' }));
+  // The second time as the first.
+  for (let time = 1; time <= 2; time += 1) {
+    const senders = new Senders();
+    const slow: Promise<unknown>[] = [];
+    for (const user of ['ada', 'bob', 'cleo', 'dan']) {
+      const session = await sessionOf(user);
+      for (let n = 0; n < 4; n += 1) {
+        const content = senders.body(`file ${n} of ${user}`);
+        slow.push(host.client.attach(user, session, { content, mediaType: 'text/plain' }));
+      }
     }
+    const session = await sessionOf('eve');
+    await eventually(() => expect(senders.begun).toBe(16));
+    const ends = await served(slow, senders, () =>
+      host.client.attach('eve', session, { content: of('of eve'), mediaType: 'text/plain' }),
+    );
+    expect(ends.filter((end) => end === 'Unavailable')).toHaveLength(1);
+    expect(ends.filter((end) => end === 'ok')).toHaveLength(15);
   }
-  const session = await sessionOf('eve');
-  await eventually(() => expect(senders.begun).toBe(16));
-  const ends = await served(slow, senders, () =>
-    host.client.attach('eve', session, { content: of('of eve'), mediaType: 'text/plain' }),
-  );
-  expect(ends.filter((end) => end === 'Unavailable')).toHaveLength(1);
-  expect(ends.filter((end) => end === 'ok')).toHaveLength(15);
 });
 
 it('T7 an import that sends nothing loses its place to another user’s; a user has two places', async () => {
