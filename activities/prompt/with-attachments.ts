@@ -28,12 +28,18 @@ type Reading = { context: ActivityContext; sessionId: string; signal: AbortSigna
  * @throws {ContentUnavailableError} their store is away
  */
 export async function withAttachments(reading: Reading, messages: UIMessage[]): Promise<UIMessage[]> {
-  const ids = messages.flatMap(({ parts }) => parts.flatMap((part) => attachmentOf(part) ?? []));
-  if (ids.length === 0) return messages;
+  const refs = messages.flatMap(({ parts }) =>
+    parts.flatMap((part) => {
+      const id = attachmentOf(part);
+      return id === undefined ? [] : [{ part, id }];
+    }),
+  );
+  if (refs.length === 0) return messages;
   const { context, sessionId } = reading;
-  const rows = await findAttachments(context.db, sessionId, [...new Set(ids)]);
+  const rows = await findAttachments(context.db, sessionId, [...new Set(refs.map(({ id }) => id))]);
   const byId = new Map(rows.map((row) => [row.attachment_id, row]));
-  const read = await contentsOf(reading, newestWithin(REQUEST_BYTES, ids.toReversed(), byId));
+  const sent = newestWithin(REQUEST_BYTES, refs.toReversed(), byId);
+  const read = await contentsOf(reading, [...new Set(sent.values())]);
   const resolved = (part: Part): Part => {
     const id = attachmentOf(part);
     if (id === undefined) return part;
@@ -41,8 +47,8 @@ export async function withAttachments(reading: Reading, messages: UIMessage[]): 
     // The same bytes may have another name in another message.
     const name = (part as FileUIPart).filename ?? row?.filename ?? null;
     const content = read.get(id);
-    if (row && content) return partOf({ ...row, filename: name }, content);
     if (row === undefined || content === null) return note(name, 'no longer stored');
+    if (sent.has(part) && content) return partOf({ ...row, filename: name }, content);
     return note(name, sentSize(row) > REQUEST_BYTES ? 'too large to be sent' : 'no longer sent');
   };
   return messages.map((message) => ({ ...message, parts: message.parts.map(resolved) }));
@@ -53,22 +59,22 @@ function sentSize({ media_type: mediaType, size }: AttachmentRow): number {
   return isTextType(mediaType) ? Math.min(size, TEXT_BYTES) : size;
 }
 
-/** The first of the ids whose contents are within the limit together, without those that are larger by themselves. */
+/** The first of the parts whose files are within the limit together, without those that are larger by themselves. */
 function newestWithin(
   most: number,
-  ids: readonly string[],
+  refs: readonly { part: Part; id: string }[],
   rows: ReadonlyMap<string, PlacedAttachment>,
-): PlacedAttachment[] {
-  const held = new Set<PlacedAttachment>();
+): ReadonlyMap<Part, PlacedAttachment> {
+  const sent = new Map<Part, PlacedAttachment>();
   let bytes = 0;
-  for (const id of ids) {
+  for (const { part, id } of refs) {
     const row = rows.get(id);
-    if (row === undefined || held.has(row) || sentSize(row) > most) continue;
+    if (row === undefined || sentSize(row) > most) continue;
     bytes += sentSize(row);
     if (bytes > most) break;
-    held.add(row);
+    sent.set(part, row);
   }
-  return [...held];
+  return sent;
 }
 
 /** The bytes of attachments, by their ids; null: they are lost. */

@@ -13,7 +13,7 @@ async function broken(more: Partial<StepAttempt> & { limitMs?: number; timeout?:
   stop.limitTo(more.limitMs ?? 60_000);
   const agent = defineAgent({ ...READER, ...(more.timeout && { timeout: more.timeout }) });
   const attempt = { agent, step: 0, tokens: 0, attempt: 1, waited: 0, attempts: 2, stop, ...more };
-  return attemptStep<BrokenStep>(attempt, {
+  return await attemptStep<BrokenStep>(attempt, {
     prepare: async () => {
       await delay(more.readMs ?? 0, undefined, { signal: stop.signal });
       throw new ContentUnavailableError('the store of attachments cannot be reached');

@@ -89,7 +89,7 @@ export class Attachments {
     const put: Contents['put'] = (id, whole) => this.put(id, whole, signal);
     const { digest, size } = file;
     const named = { digest, size, mediaType: type, filename, bytes: () => file.bytes() };
-    const again: Contents['putAgain'] = (content, whole) => this.contents.putAgain(content, whole);
+    const again: Contents['putAgain'] = (stored, whole) => this.contents.putAgain(stored, whole);
     const attached = await attachFile({ db: this.db, put, putAgain: again }, session, named);
     if (!attached) throw sessionNotFound();
     return viewOf(attached);

@@ -271,7 +271,7 @@ describe('an upload', () => {
       expect(metrics).toMatch(/perdure_http_request_seconds_count\{[^}]*attachments[^}]*status="499"[^}]*\} 2/);
       expect(metrics).not.toMatch(/perdure_http_request_seconds_count\{[^}]*attachments[^}]*status="503"/);
     });
-    expect(host.logs.filter(({ msg }) => String(msg).includes('could not be served'))).toEqual([]);
+    expect(host.logs.filter(({ msg }) => msg.includes('could not be served'))).toEqual([]);
   });
 
   it('T10 of a slow sender keeps no other user waiting, and each sender’s share of uploads is received', async () => {
@@ -553,6 +553,19 @@ describe('the attachments of a prompt', () => {
     const context = contextOf(new Contents(runtime.db));
     return withAttachments({ context, sessionId, signal }, messages);
   }
+
+  it('T10 that several messages have count each time: older ones are notes', async () => {
+    const sessionId = await opened();
+    const stored = new Contents(runtime.db);
+    const bytes = Buffer.concat([PDF, Buffer.alloc(8 * 1024 ** 2)]);
+    const part = await attached({ db: runtime.db, contents: stored }, sessionId, {
+      bytes,
+      mediaType: 'application/pdf',
+    });
+    const messages = [1, 2, 3].map((n) => ({ id: `m${n}`, role: 'user' as const, parts: [{ ...part }] }));
+    const shown = await withAttachments({ context: contextOf(stored), sessionId, signal }, messages);
+    expect(shown.map(({ parts: [each] }) => each!.type)).toEqual(['text', 'file', 'file']);
+  });
 
   it('T10 fit into a request of 32 MB in base64: older ones are notes', async () => {
     const shown = await shownOf(2, 2, 20);
