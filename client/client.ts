@@ -454,6 +454,7 @@ export class PerdureClient {
    * The export of a session as JSON lines, as it is when the first piece is asked for. Memory does not grow with the session.
    * @throws {PerdureError} `SessionNotFound`, `TooMany`, `Unavailable` if the disk is full, or the bytes of an attachment cannot be read
    * now: of the first one before the first piece
+   * @throws {LeftTheLineError} `signal` fired while it waited for others
    */
   async *exportSession(user: string, session: string, { signal }: ReadOptions = {}): AsyncGenerator<Uint8Array, void> {
     yield* this.exports.export(user, await this.reads.sessionId(user, session), signal);

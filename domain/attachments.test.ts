@@ -8,7 +8,7 @@ it.each([
   ['isolates and marks', '\u2066a\u2069\u200F\u061C.txt', 'a.txt'],
   ['lines', 'a\r\nset-cookie: b\u2028.txt', 'aset-cookie: b.txt'],
   ['controls', '\0a\u001B[31m\u007F.txt', 'a[31m.txt'],
-  ['only what is not seen', ' \u202E\n ', null],
+  ['only what is not seen', ' \u202E\n\u200B ', null],
   ['an emoji of several, and Hebrew', '👩‍🚀 שלום.txt', '👩‍🚀 שלום.txt'],
   ['more than is kept', `${'a'.repeat(255)}😀`, 'a'.repeat(255)],
   ['a folder', 'a/..', null],

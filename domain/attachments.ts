@@ -22,14 +22,14 @@ export function isTextType(mediaType: string): boolean {
 }
 
 const MAX_FILENAME = 256;
-/** Control characters, line separators, and what turns the direction of a text. */
-const HIDDEN = /[\p{Cc}\u061C\u200E\u200F\u2028-\u202E\u2066-\u2069]/gu;
+/** Control characters, line separators, spaces of no width, and what turns the direction of a text. */
+const HIDDEN = /[\p{Cc}\u061C\u200B\uFEFF\u200E\u200F\u2028-\u202E\u2066-\u2069]/gu;
 /** Not a file's name, but a folder's. */
 const DOTS = /^\.+$/;
 const HIGH_AT_END = /[\uD800-\uDBFF]$/;
 
 /** A file's name without what is not seen of it, but makes it look like another one: `photo<U+202E>gnp.exe` looks like a picture's. */
-function plainName(filename: string): string {
+export function plainName(filename: string): string {
   return filename.replaceAll(HIDDEN, '');
 }
 

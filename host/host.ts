@@ -1,5 +1,6 @@
 import { Hono, type MiddlewareHandler } from 'hono';
 import { routePath } from 'hono/route';
+import { LeftTheLineError } from '../client/wait/limiter.ts';
 import { PerdureError } from '../domain/errors.ts';
 import { Api } from './api/api.ts';
 import { callerOf, guard } from './auth/caller.ts';
@@ -161,22 +162,23 @@ function measured({ metrics }: HostParts): MiddlewareHandler<HostEnv> {
     const from = performance.now();
     await next();
     // The route's pattern, not the path: labels must not grow with the number of sessions.
-    metrics.request(
-      c.req.method,
-      routePath(c),
-      c.req.raw.signal.aborted ? 499 : c.res.status,
-      (performance.now() - from) / 1000,
-    );
+    metrics.request(c.req.method, routePath(c), c.res.status, (performance.now() - from) / 1000);
   };
 }
 
 function answerError(error: unknown, c: RequestContext, { metrics, log }: HostParts): Response {
-  const left = problemOfError(error);
-  // That a caller has left is no failure of ours.
-  if (c.req.raw.signal.aborted && left.code !== 'Internal') return problemResponse(left);
+  if (c.req.raw.signal.aborted && isOfCaller(error)) return new Response(null, { status: 499 });
   const session = c.req.param('id');
   const problem = loggedProblem(error, log, { method: c.req.method, route: routePath(c), ...(session && { session }) });
   const command = c.get('command') as string | undefined;
   if (command !== undefined) metrics.refused(command, problem.code);
   return problemResponse(problem, challengeOf(error));
+}
+
+/** Of a caller that has left: its body broke off, or it waited for its turn. */
+function isOfCaller(error: unknown): boolean {
+  if (error instanceof LeftTheLineError) return true;
+  if (error instanceof PerdureError) return error.code === 'BadRequest';
+  // Node's, of the body of a request.
+  return error instanceof Error && error.message === 'aborted' && (error as { code?: unknown }).code === 'ECONNRESET';
 }

@@ -1,4 +1,3 @@
--- A later migration drops search_messages and snippet_of, which hosts of before call.
 -- In which language messages are indexed for the search, and how far those that were indexed in another way are indexed again.
 CREATE TABLE search_index (
   is_only       boolean PRIMARY KEY DEFAULT true CHECK (is_only),
@@ -8,3 +7,5 @@ CREATE TABLE search_index (
 );
 INSERT INTO search_index (language, again_session, again_message)
 SELECT 'simple', first, first FROM (SELECT CASE WHEN EXISTS (SELECT FROM message_search) THEN '' END AS first);
+
+-- search_messages and snippet_of stay, because older hosts call them during an update; a later migration drops them.

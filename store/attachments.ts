@@ -47,18 +47,16 @@ export interface WholeFile extends WholeContent {
 
 /**
  * Stores a file as an attachment of a session. If the session has these bytes already, nothing is stored.
+ * @param session its id, or what opens it once the file is stored
  * @returns undefined: there is no such session
  */
 export async function attachFile(
-  { db, put, putAgain }: { db: Db } & Pick<Contents, 'put' | 'putAgain'>,
+  { db, put }: { db: Db; put: Contents['put'] },
   session: string | (() => Promise<string>),
   { digest, size, mediaType: media_type, filename, bytes }: WholeFile,
 ): Promise<AttachmentRow | undefined> {
   const known = typeof session === 'string' ? await attachmentWithDigest(db, session, digest) : undefined;
-  if (known) {
-    await putAgain(known, { digest, size, bytes });
-    return known;
-  }
+  if (known) return known;
   const row = { attachment_id: newId('att'), content_id: newId('att'), digest, size, media_type };
   await put(row.content_id, { digest, size, bytes });
   const sessionId = typeof session === 'string' ? session : await session();
@@ -66,10 +64,10 @@ export async function attachFile(
 }
 
 /** The attachment of a session with these bytes. */
-async function attachmentWithDigest(db: Db, sessionId: string, digest: string): Promise<PlacedAttachment | undefined> {
-  const sql = `SELECT attachment_id, content_id, media_type, filename, size, place
-                 FROM attachments JOIN attachment_contents USING (content_id) WHERE session_id = $1 AND digest = decode($2, 'hex')`;
-  const [found] = await many(db, placedAttachment, sql, [sessionId, digest]);
+async function attachmentWithDigest(db: Db, sessionId: string, digest: string): Promise<AttachmentRow | undefined> {
+  const sql = `SELECT attachment_id, content_id, media_type, filename, size
+                 FROM attachments WHERE session_id = $1 AND digest = decode($2, 'hex')`;
+  const [found] = await many(db, attachmentRow, sql, [sessionId, digest]);
   return found;
 }
 

@@ -53,14 +53,6 @@ export class Contents {
   }
 
   /**
-   * Stores a content again that the bucket may have lost.
-   * @throws {ContentUnavailableError} the bucket does not take it
-   */
-  async putAgain({ content_id, place }: StoredContent, content: WholeContent): Promise<void> {
-    if (place === 's3' && this.place === 's3') await this.placeOf(place).put(content_id, content);
-  }
-
-  /**
    * The bytes of a content, once the first ones are there. They must be read, or returned.
    * @throws {LostContentError} they are no longer stored, or in a bucket that is not configured; reading them: not all are
    * @throws {ContentUnavailableError} the bucket cannot be read now; so does reading them

@@ -1,6 +1,6 @@
 import { z } from 'zod';
 import { isAlias, MAX_ALIAS_BYTES } from '../domain/alias.ts';
-import { ATTACHMENT_URL, keptName } from '../domain/attachments.ts';
+import { ATTACHMENT_URL, plainName } from '../domain/attachments.ts';
 import { ID_EXPECTED, ID_PATTERN } from '../domain/command-table.ts';
 import { MODEL_PATTERN, splitModelRef } from '../domain/model-ref.ts';
 import { numberRange } from './numbers.ts';
@@ -104,11 +104,7 @@ export const userPart = z.discriminatedUnion(
         // Browsers know no type of most file names.
         .overwrite((type) => type || 'application/octet-stream')
         .meta({ description: 'Empty: application/octet-stream' }),
-      filename: z
-        .string('a string')
-        .max(256, 'at most 256 characters')
-        .overwrite((name) => keptName(name) ?? '')
-        .optional(),
+      filename: z.string('a string').max(256, 'at most 256 characters').overwrite(plainName).optional(),
       url: z.string(URL_EXPECTED).regex(FILE_URL, URL_EXPECTED),
     }),
   ],

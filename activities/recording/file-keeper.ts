@@ -20,7 +20,6 @@ export function fileKeeper({
   maxBytes: number;
 }): KeepFile {
   const put: Contents['put'] = (id, content) => contents.put(id, content);
-  const putAgain: Contents['putAgain'] = (stored, content) => contents.putAgain(stored, content);
   return async (sessionId, { bytes, mediaType: declared, name: filename }) => {
     const reader = new MediaTypeReader();
     reader.take(bytes);
@@ -30,7 +29,7 @@ export function fileKeeper({
     const digest = createHash('sha256').update(bytes).digest('hex');
     const file = { digest, size, mediaType, filename, bytes: () => inOnePiece(bytes) };
     // The call was carried out: its result is not lost with a file.
-    const attached = await attachFile({ db, put, putAgain }, sessionId, file).catch((err: unknown) => {
+    const attached = await attachFile({ db, put }, sessionId, file).catch((err: unknown) => {
       log.warn({ err, session: sessionId }, 'a file that a tool returned could not be stored');
     });
     if (!attached) return { problem: 'it could not be stored', isAway: true };

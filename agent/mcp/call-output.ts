@@ -11,7 +11,7 @@ export interface ResultFile {
 
 /**
  * Keeps a file of a result with its session.
- * @returns the file's type and URL, `perdure:…`, or why it is not kept; `isAway`: it could not be stored, and another one could not, either
+ * @returns the file's type and URL, `perdure:…`, or why it is not kept; `isAway`: its store failed, so the others are not tried
  */
 export type KeepFile = (
   sessionId: string,

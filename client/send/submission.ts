@@ -199,22 +199,28 @@ export class Submission {
     input: MessageInput,
     attributes: Attributes | undefined,
   ): Promise<NewMessage> {
-    const { catalog, maxMessageBytes, db } = this.deps;
+    const { catalog, maxMessageBytes } = this.deps;
     const message = newMessage(input, maxMessageBytes, attributes);
     requireModel(catalog, message.model, input.model ? 'model' : 'metadata.model');
-    await requireReadable(catalog, message, async () => {
-      const session = await findSession(db, userId, id);
-      return session?.model ?? catalog?.models.ofAgent(session?.agent ?? agentOf(catalog, agent));
-    });
+    await this.requireReadable({ userId, id, agent }, message);
     return message;
   }
 
-  private requireAttachments({ userId, sessionId }: Session, { parts }: NewMessage): Promise<void> {
-    return this.deps.attachments.require(
-      userId,
-      sessionId,
-      parts.map(({ data }) => data),
-    );
+  private requireReadable({ userId, id, agent }: Asked, message: NewMessage): Promise<void> {
+    const { catalog, db } = this.deps;
+    return requireReadable(catalog, message, async () => {
+      const session = await findSession(db, userId, id);
+      return session?.model ?? catalog?.models.ofAgent(session?.agent ?? agentOf(catalog, agent));
+    });
+  }
+
+  private async requireAttachments({ userId, sessionId }: Session, message: NewMessage): Promise<void> {
+    const files = message.parts.map(({ data }) => data);
+    const said = files.map((part) => part['mediaType']);
+    await this.deps.attachments.require(userId, sessionId, files);
+    if (files.every((part, at) => part['mediaType'] === said[at])) return;
+    // Judged before by what the message said.
+    await this.requireReadable({ userId, id: sessionId, agent: undefined }, message);
   }
 
   /** Stores what a user says in a session, and wakes its workflow. */

@@ -13,7 +13,7 @@ import { LineWriter } from './line-writer.ts';
 
 /** Exports of a user at a time: each has a temporary file until its reader has it. */
 const OF_A_USER = 4;
-/** Exports that are read from Postgres at a time, one of each user: each holds a connection. */
+/** Exports that are read from Postgres at a time, one of each user: each holds one of the connections that streams may have. */
 const READ_AT_ONCE = 2;
 
 /** Bytes in a line of content: longer strings stay in memory until V8 collects all. */
@@ -100,7 +100,7 @@ export class Exports {
     }
   }
 
-  /** Opened when they are read: else they would have to be returned. */
+  /** Opened only once they are read: what is open must be read or returned, and the temporary file may fail before. */
   private async *bytesOf(content: StoredContent): AsyncGenerator<Uint8Array> {
     yield* await this.contents.open(content);
   }

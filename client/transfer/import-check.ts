@@ -1,5 +1,5 @@
 import type { z } from 'zod';
-import { keptName } from '../../domain/attachments.ts';
+import { plainName } from '../../domain/attachments.ts';
 import { type ErrorCode, PerdureError } from '../../domain/errors.ts';
 import { MAX_ANSWER } from '../../domain/max-answer.ts';
 import { byteLength } from '../../domain/text.ts';
@@ -116,7 +116,7 @@ export class ImportCheck {
     const { message_id, index, data } = parsed(exportedPart, value, field);
     const { filename } = data as { filename?: unknown };
     // As in new messages.
-    if (typeof filename === 'string') value['data'] = { ...data, filename: keptName(filename) ?? '' };
+    if (typeof filename === 'string') value['data'] = { ...data, filename: plainName(filename) };
     const place = this.place as Place;
     if (!place.message) throw wrongOrder(field, 'a message before its parts');
     if (message_id !== place.message.id) {

@@ -1,4 +1,4 @@
-import { attachmentOf, attachmentUrl } from '../../domain/attachments.ts';
+import { attachmentOf, attachmentUrl, isTextType } from '../../domain/attachments.ts';
 import { PerdureError } from '../../domain/errors.ts';
 import { ACCEPTED_FILES } from '../../domain/media-type.ts';
 import { modalityOf } from '../../domain/model-info.ts';
@@ -60,7 +60,7 @@ export class Attachments {
   }
 
   /**
-   * @param session opens or finds the session, once the file is there
+   * @param session its id, or what opens it once the file is stored
    * @throws {PerdureError} `SessionNotFound`, `TooLarge`, `BadRequest` for a type that is not accepted, `Unavailable` if the
    * disk is full, the bucket does not take it, or it arrives slowly while others wait
    * @throws {LeftTheLineError} `signal` fired while it waited for others
@@ -89,8 +89,7 @@ export class Attachments {
     const put: Contents['put'] = (id, whole) => this.put(id, whole, signal);
     const { digest, size } = file;
     const named = { digest, size, mediaType: type, filename, bytes: () => file.bytes() };
-    const again: Contents['putAgain'] = (stored, whole) => this.contents.putAgain(stored, whole);
-    const attached = await attachFile({ db: this.db, put, putAgain: again }, session, named);
+    const attached = await attachFile({ db: this.db, put }, session, named);
     if (!attached) throw sessionNotFound();
     return viewOf(attached);
   }
@@ -130,11 +129,15 @@ export class Attachments {
 /** @throws {InvalidInputError} the part's type is of another kind than its file's */
 function giveType(part: FilePart, type: string | undefined, field: string): void {
   if (type === undefined) return;
-  const kind = modalityOf(String(part.mediaType));
-  if (kind !== undefined && kind !== modalityOf(type)) {
+  const kind = kindOf(String(part.mediaType));
+  if (kind !== undefined && kind !== kindOf(type)) {
     throw new InvalidInputError([{ field, expected: `"${type}", which the file is` }]);
   }
   part.mediaType = type;
+}
+
+function kindOf(mediaType: string): string | undefined {
+  return isTextType(mediaType) ? 'text' : modalityOf(mediaType);
 }
 
 function viewOf({ attachment_id, media_type, filename, size }: AttachmentRow): Attachment {

@@ -52,8 +52,8 @@ export async function* bodyText(request: Request, limit: BodyLimit): AsyncGenera
  * @throws {PerdureError} `BadRequest` for a content encoding
  */
 export async function* plainBytesOf(request: Request): AsyncGenerator<Uint8Array> {
-  refuseEncoding(request);
   try {
+    refuseEncoding(request);
     for await (const chunk of request.body?.values({ preventCancel: true }) ?? []) yield chunk;
   } finally {
     discardRest(request.body);

@@ -29,11 +29,12 @@ export function attachmentRoutes(api: Api, { client, readers }: RouteParts): voi
     },
     async (c, { user, params, query: { filename, agent } }) => {
       const { raw } = c.req;
-      await client.findSession(user, params.id).catch((error: unknown) => {
+      const refused = (error: unknown) => {
         discardRest(raw.body);
         throw error;
-      });
-      const file = await uploadOf(raw);
+      };
+      await client.findSession(user, params.id).catch(refused);
+      const file = await uploadOf(raw).catch(refused);
       const named = { ...file, filename: file.filename ?? filename };
       return c.json(await client.attach(user, params.id, named, { open: true, agent, signal: raw.signal }), 201);
     },

@@ -27,7 +27,7 @@ BEGIN
            WHERE session_id = p_session AND digest = decode(p_digest, 'hex'));
 END $$;
 
--- The URLs of attachments in the file parts of a session and in the outputs of its tools; not those with data, which may be long.
+-- The URLs of attachments in the file parts of a session and in the outputs of its tools; without `data:` URLs, which may be long.
 CREATE OR REPLACE FUNCTION file_urls(p_session text) RETURNS SETOF text LANGUAGE sql STABLE SET enable_seqscan = off AS $$
   SELECT data ->> 'url' FROM chat_parts WHERE session_id = p_session AND type = 'file' AND data ->> 'url' LIKE 'perdure:%'
   UNION ALL

@@ -81,8 +81,8 @@ RETURNS TABLE (typed text, words text, operand text, is_wanted boolean) LANGUAGE
 $$;
 
 -- Where phrases are in a text, [[start, end, number of the phrase], …] in characters from 0, by their starts. Of a text of more than
--- 3,000 characters only as many are read, from a little before the first match; `part` is what was read. `p_typed` are what was typed
--- of them, in another order.
+-- 3,000 characters only as many are read, from a little before the first match; `part` is what was read. `p_typed` has the phrases as
+-- they were typed, not in the order of `p_phrases`.
 CREATE OR REPLACE FUNCTION matches_in(
   p_text text, p_language regconfig, p_typed text[], p_phrases tsvector[], OUT part text, OUT matches jsonb)
 LANGUAGE plpgsql STABLE SET plan_cache_mode = force_generic_plan AS $$

@@ -69,7 +69,7 @@ it('H8 in a long conversation no click is lost: not when earlier messages arrive
   await field.waitFor();
 });
 
-/** Has the messages of a session found. */
+/** Waits until the search finds the messages of a session. */
 async function indexed(id: string): Promise<void> {
   const { db } = site.runtime;
   await db.query('SELECT queue_search($1, 0, 1000000000)', [id]);

@@ -42,7 +42,7 @@ async function* of(text: string): AsyncGenerator<Uint8Array> {
 
 it('T10 an upload that sends nothing loses its place to another user’s, and only as many as are needed', async () => {
   const sessionOf = async (user: string) => (await host.client.openSession(user)).session.session_id;
-  // The second time as the first.
+  // Twice: a place that was given up counts until its sender has ended, and not for the next time.
   for (let time = 1; time <= 2; time += 1) {
     const senders = new Senders();
     const slow: Promise<unknown>[] = [];
@@ -101,7 +101,10 @@ it('T10 an upload whose sender has gone leaves the line of those that wait', asy
   await eventually(() => expect(found).toHaveBeenCalledTimes(3));
   leaving.abort();
   expect(await ends).toEqual(['AbortError', 'AbortError']);
-  await eventually(async () => expect(await metrics()).toContain('{command="attach",code="Unavailable"} 1'));
+  // No refusal: its caller is not there to be refused.
+  const left = /perdure_http_request_seconds_count\{[^}]*attachments[^}]*status="499"[^}]*\} 1$/m;
+  await eventually(async () => expect(await metrics()).toMatch(left));
+  expect(await metrics()).not.toContain('{command="attach",code="Unavailable"}');
   expect(host.logs.filter(({ level }) => level >= 40)).toEqual([]);
   senders.goOn();
   expect(await Promise.all(slow)).toHaveLength(4);

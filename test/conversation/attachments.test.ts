@@ -115,6 +115,6 @@ it('X5 T10 a compaction in a turn does not wait for a bucket that refuses', asyn
   const { session, first, run } = await turnWhoseBucket(refusing(403));
   const ended = await session.ended(run);
   store.behave();
-  expect(ended).toMatchObject({ state: 'error' });
+  expect(ended).toMatchObject({ state: 'error', error_code: 'AttachmentsUnavailable' });
   expect(requests(runtime, 'summary', first)).toEqual([]);
 });

@@ -185,9 +185,10 @@ describe('an upload', () => {
       400,
       [{ field: 'parts[0].mediaType', expected: '"text/markdown", which the file is' }],
     ]);
-    await send(session, 'look', { ...body, media_type: 'text/plain' });
+    const json = (await upload(session, '{}', 'application/json')).body;
+    await send(session, 'look', { ...body, media_type: 'text/plain' }, { ...json, media_type: 'text/plain' });
     const { items } = (await ada.get(`/api/sessions/${session}/messages`)).body as { items: UIMessage[] };
-    expect(items[0]!.parts[1]).toMatchObject({ mediaType: 'text/markdown' });
+    expect(items[0]!.parts.slice(1)).toMatchObject([{ mediaType: 'text/markdown' }, { mediaType: 'application/json' }]);
   });
 
   it('T10 to an alias without a session opens one', async () => {
@@ -238,7 +239,10 @@ describe('an upload', () => {
           sent.end(formWith(Buffer.alloc(MAX_FILE + 500_000, 'x'), '\r\n--a--\r\n'));
           const next = request(`${host.url}/api/sessions`, { agent, headers });
           next.end();
+          const sockets = Promise.all([once(sent, 'socket'), once(next, 'socket')]);
           expect(await Promise.all([answer(sent), answer(next)])).toEqual([413, 200]);
+          const [[first], [second]] = (await sockets) as [unknown[], unknown[]];
+          expect(first === second).toBe(true);
         }
       } finally {
         agent.destroy();
@@ -268,7 +272,7 @@ describe('an upload', () => {
     // A sender that leaves is no failure of the host.
     await eventually(async () => {
       const metrics = await (await fetch(`${host.url}/metrics`)).text();
-      expect(metrics).toMatch(/perdure_http_request_seconds_count\{[^}]*attachments[^}]*status="499"[^}]*\} 2/);
+      expect(metrics).toMatch(/perdure_http_request_seconds_count\{[^}]*attachments[^}]*status="499"[^}]*\} 2$/m);
       expect(metrics).not.toMatch(/perdure_http_request_seconds_count\{[^}]*attachments[^}]*status="503"/);
     });
     expect(host.logs.filter(({ msg }) => msg.includes('could not be served'))).toEqual([]);

@@ -349,8 +349,9 @@ describe('export and import', () => {
   });
 
   it('T7 Q2 exports are read two at a time: connections are left for commands', async () => {
-    const session = await conversation(db, 'one');
-    const exports = Array.from({ length: 4 }, () => host.client.exportSession('ada', session.id));
+    const users = ['ada', 'bob', 'cleo', 'dan'];
+    const sessions = await Promise.all(users.map((user) => Session.at('chatting', db, { user })));
+    const exports = sessions.map(({ id }, n) => host.client.exportSession(users[n]!, id));
     const lock = await db.connect();
     let firsts: Promise<unknown>[] = [];
     try {

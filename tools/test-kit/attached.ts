@@ -20,8 +20,7 @@ export async function attached(
   { bytes, mediaType, filename }: { bytes: Buffer; mediaType: string; filename?: string },
 ): Promise<{ type: 'file'; mediaType: string; url: string }> {
   const put: Contents['put'] = (id, content) => contents.put(id, content);
-  const putAgain: Contents['putAgain'] = (stored, content) => contents.putAgain(stored, content);
-  const row = await attachFile({ db, put, putAgain }, sessionId, { ...wholeContent(bytes), mediaType, filename });
+  const row = await attachFile({ db, put }, sessionId, { ...wholeContent(bytes), mediaType, filename });
   if (row === undefined) throw new Error(`there is no session ${sessionId}`);
   return { type: 'file', mediaType, url: attachmentUrl(row.attachment_id) };
 }

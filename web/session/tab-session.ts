@@ -197,7 +197,10 @@ export class TabSession {
     return this.api.revoke(ruleId);
   }
 
-  /** Takes back a waiting message. False: it is being answered, and the page says so, or is being taken back already. */
+  /**
+   * Takes back a waiting message. False: it is being answered, and the page says so, it is being taken back already, or the
+   * conversation was left.
+   */
   async takeBack({ message: { id } }: Waiting): Promise<boolean> {
     const { takingBack } = this.view.get();
     if (takingBack.includes(id)) return false;
@@ -211,7 +214,7 @@ export class TabSession {
 
   /** Takes a message out of the server's queue, and asks again until the server has answered. True also if it never arrived. */
   private async isCancelled(id: string): Promise<boolean> {
-    // Of a conversation that was left, the message stays where it is.
+    // Once the conversation has been left, its messages stay queued.
     while (!this.closing.signal.aborted) {
       let failure: unknown;
       await this.attempt(async () => {
