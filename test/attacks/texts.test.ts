@@ -1,6 +1,7 @@
 // Texts that careless code misinterprets: SQL, NUL characters, lone surrogates, names of prototypes.
 import type pg from 'pg';
 import { beforeAll, describe, expect, it } from 'vitest';
+import { plainName } from '../../domain/attachments.ts';
 import { newId } from '../../domain/ids.ts';
 import { chunksOf, startHost, type TestCaller, type TestHost } from '../../tools/test-kit/host.ts';
 import { callTool, say } from '../../tools/test-kit/model-actions.ts';
@@ -170,7 +171,7 @@ describe('SQL in a text', () => {
     for (const [at, text] of TEXTS.entries()) {
       expect(users[at]).toMatchObject({
         metadata: { [stored(text)]: stored(text) },
-        parts: [{ text: stored(text) }, { filename: stored(text.slice(0, 200)) }],
+        parts: [{ text: stored(text) }, { filename: stored(plainName(text.slice(0, 200))) }],
       });
     }
     await eve.post(`/api/sessions/${id}/cancel`, { reason: TEXTS[0] });

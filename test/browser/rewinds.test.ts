@@ -102,6 +102,7 @@ it('X1 the user goes back to a message, undoes it, goes back again and sends ano
 
   await tab.button('Go back here').last().click();
   await expectShown(tab.page, [...answered('left'), 'right'], { isGoneBack: true });
+  await expectTyped(tab, 'right');
   await said(tab, 'straight on');
   await expectShown(tab.page, answered('left', 'straight on'), { isGoneBack: false });
   await tab.page.reload();

@@ -428,11 +428,12 @@ describe('export and import', () => {
         await pieces.return();
         return piece;
       };
-      read = [first('ada', one), first('ada', one)];
-      const left = first('ada', one, gone.signal);
+      read = [first('ada', one)];
       const waiting = () =>
         rows(db, "SELECT FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND query LIKE '%FROM export_%'");
       await eventually(async () => expect(await waiting()).toHaveLength(1));
+      read.push(first('ada', one));
+      const left = first('ada', one, gone.signal);
       for (let n = 0; n < 20; n += 1) expect(await waiting()).toHaveLength(1);
       read.push(first('eve', two));
       await eventually(async () => expect(await waiting()).toHaveLength(2));
