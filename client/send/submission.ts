@@ -215,12 +215,10 @@ export class Submission {
   }
 
   private async requireAttachments({ userId, sessionId }: Session, message: NewMessage): Promise<void> {
-    const files = message.parts.map(({ data }) => data);
-    const said = files.map((part) => part['mediaType']);
-    await this.deps.attachments.require(userId, sessionId, files);
-    if (files.every((part, at) => part['mediaType'] === said[at])) return;
-    // Judged before by what the message said.
-    await this.requireReadable({ userId, id: sessionId, agent: undefined }, message);
+    const parts = message.parts.map(({ data }) => data);
+    const isOther = await this.deps.attachments.require(userId, sessionId, parts);
+    // `valid` has judged what the message said.
+    if (isOther) await this.requireReadable({ userId, id: sessionId, agent: undefined }, message);
   }
 
   /** Stores what a user says in a session, and wakes its workflow. */

@@ -105,35 +105,39 @@ export class Attachments {
    * Checks that a session has the attachments that a message refers to, and gives the parts the media types of their files.
    * @throws {PerdureError} `SessionNotFound` for another user's session, `BadRequest` naming the part, also if its media type is of
    * another kind than the file
+   * @returns whether a part had another media type
    */
-  async require(userId: string, sessionId: string, parts: readonly FilePart[]): Promise<void> {
+  async require(userId: string, sessionId: string, parts: readonly FilePart[]): Promise<boolean> {
     const named = parts.map((part) => attachmentOf(part));
     const ids = named.filter((id) => id !== undefined);
-    if (ids.length === 0) return;
+    if (ids.length === 0) return false;
+    // Whether another user's session has an attachment must not be told, nor its type.
+    if ((await readOwner(this.db, sessionId)) !== userId) throw sessionNotFound();
     const found = new Map(
       (await findAttachments(this.db, sessionId, ids)).map((row) => [row.attachment_id, row.media_type]),
     );
     const missing = named.findIndex((id) => id !== undefined && !found.has(id));
-    if (missing < 0) {
-      for (const [at, part] of parts.entries()) giveType(part, found.get(named[at] ?? ''), `parts[${at}].mediaType`);
-      return;
+    if (missing >= 0) {
+      const expected = 'the URL of an attachment of this session';
+      throw new InvalidInputError([{ field: `parts[${missing}].url`, expected }]);
     }
-    // Whether another user's session has an attachment must not be told.
-    if ((await readOwner(this.db, sessionId)) !== userId) throw sessionNotFound();
-    throw new InvalidInputError([
-      { field: `parts[${missing}].url`, expected: 'the URL of an attachment of this session' },
-    ]);
+    const changed = parts.map((part, at) => giveType(part, found.get(named[at] ?? ''), `parts[${at}].mediaType`));
+    return changed.includes(true);
   }
 }
 
-/** @throws {InvalidInputError} the part's type is of another kind than its file's */
-function giveType(part: FilePart, type: string | undefined, field: string): void {
-  if (type === undefined) return;
+/**
+ * Returns whether the part had another type.
+ * @throws {InvalidInputError} that is of another kind than the file's
+ */
+function giveType(part: FilePart, type: string | undefined, field: string): boolean {
+  if (type === undefined || part.mediaType === type) return false;
   const kind = kindOf(String(part.mediaType));
   if (kind !== undefined && kind !== kindOf(type)) {
     throw new InvalidInputError([{ field, expected: `"${type}", which the file is` }]);
   }
   part.mediaType = type;
+  return true;
 }
 
 function kindOf(mediaType: string): string | undefined {

@@ -36,7 +36,8 @@ export function attachmentRoutes(api: Api, { client, readers }: RouteParts): voi
       await client.findSession(user, params.id).catch(refused);
       const file = await uploadOf(raw).catch(refused);
       const named = { ...file, filename: file.filename ?? filename };
-      return c.json(await client.attach(user, params.id, named, { open: true, agent, signal: raw.signal }), 201);
+      const attached = client.attach(user, params.id, named, { open: true, agent, signal: raw.signal });
+      return c.json(await attached.catch(refused), 201);
     },
   );
 

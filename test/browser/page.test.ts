@@ -256,7 +256,7 @@ describe('queued messages', () => {
           if (arrives) await route.fetch();
           await route.abort();
         },
-        { times: arrives ? 1 : 100 },
+        arrives ? { times: 1 } : {},
       );
       await tab.send('one');
       await tab.answers.getByText('Hm').waitFor();

@@ -180,6 +180,8 @@ describe('an upload', () => {
     const session = await opened();
     const { body } = await upload(session, '# One', 'text/markdown');
     const lying = { parts: [{ type: 'file', mediaType: 'image/png', url: body['url'] }] };
+    const foreign = await eve.post(`/api/sessions/${session}/messages`, lying);
+    expect([foreign.status, foreign.body.code]).toEqual([404, 'SessionNotFound']);
     const refused = await ada.post(`/api/sessions/${session}/messages`, lying);
     expect([refused.status, refused.body.errors]).toEqual([
       400,
@@ -222,33 +224,35 @@ describe('an upload', () => {
     expect(await contents()).toEqual(before);
   });
 
-  it.each(['text/plain', 'multipart/form-data; boundary=a'])(
-    'T10 that is too large leaves its connection to the next request: %s',
-    async (type) => {
-      const url = `${host.url}/api/sessions/${await opened()}/attachments`;
-      const agent = new Agent({ keepAlive: true, maxSockets: 1 });
-      const headers = { 'x-perdure-user': 'ada' };
-      const answer = async (sent: ClientRequest) => {
-        const [response] = (await once(sent, 'response')) as [IncomingMessage];
-        response.resume();
-        return response.statusCode;
-      };
-      try {
-        for (let n = 0; n < 3; n += 1) {
-          const sent = request(url, { agent, method: 'POST', headers: { ...headers, 'content-type': type } });
-          sent.end(formWith(Buffer.alloc(MAX_FILE + 500_000, 'x'), '\r\n--a--\r\n'));
-          const next = request(`${host.url}/api/sessions`, { agent, headers });
-          next.end();
-          const sockets = Promise.all([once(sent, 'socket'), once(next, 'socket')]);
-          expect(await Promise.all([answer(sent), answer(next)])).toEqual([413, 200]);
-          const [[first], [second]] = (await sockets) as [unknown[], unknown[]];
-          expect(first === second).toBe(true);
-        }
-      } finally {
-        agent.destroy();
+  it.each([
+    ['too large', 413, { 'content-type': 'text/plain' }],
+    ['too large in a form', 413, { 'content-type': 'multipart/form-data; boundary=a' }],
+    ['compressed', 400, { 'content-encoding': 'gzip' }],
+    ['a form without a boundary', 400, { 'content-type': 'multipart/form-data' }],
+  ])('T10 that is refused leaves its connection to the next request: %s', async (_name, status, more) => {
+    const url = `${host.url}/api/sessions/${await opened()}/attachments`;
+    const agent = new Agent({ keepAlive: true, maxSockets: 1 });
+    const headers = { 'x-perdure-user': 'ada' };
+    const answer = async (sent: ClientRequest) => {
+      const [response] = (await once(sent, 'response')) as [IncomingMessage];
+      response.resume();
+      return response.statusCode;
+    };
+    try {
+      for (let n = 0; n < 3; n += 1) {
+        const sent = request(url, { agent, method: 'POST', headers: { ...headers, ...more } });
+        sent.end(formWith(Buffer.alloc(MAX_FILE + 500_000, 'x'), '\r\n--a--\r\n'));
+        const next = request(`${host.url}/api/sessions`, { agent, headers });
+        next.end();
+        const sockets = Promise.all([once(sent, 'socket'), once(next, 'socket')]);
+        expect(await Promise.all([answer(sent), answer(next)])).toEqual([status, 200]);
+        const [[first], [second]] = (await sockets) as [unknown[], unknown[]];
+        expect(first === second).toBe(true);
       }
-    },
-  );
+    } finally {
+      agent.destroy();
+    }
+  });
 
   it('T10 that breaks off stores nothing, in a form neither', async () => {
     const session = await opened();

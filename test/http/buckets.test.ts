@@ -295,6 +295,31 @@ describe('a host and a worker with a bucket', () => {
     await eventually(async () => expect(await host.openStreams('attachment')).toEqual([0]));
   });
 
+  it('T10 H2 a bucket that is away is a failure of the host also for a caller that has left', async () => {
+    const failures = async () => {
+      const metrics = await (await fetch(`${host.url}/metrics`)).text();
+      const line = /^perdure_http_request_seconds_count\{[^}]*attachment_id[^}]*status="503"[^}]*\} (\d+)$/m;
+      return Number(line.exec(metrics)?.[1] ?? 0);
+    };
+    const session = await opened();
+    const { attachment_id: id } = (await upload(session, 'one')).body;
+    const before = await failures();
+    const left = Promise.withResolvers<void>();
+    store.behave((_request, response) => {
+      void left.promise.then(() => response.writeHead(503).end());
+      return true;
+    });
+    const asked = store.requests.length;
+    const leaving = new AbortController();
+    const answer = ada.fetch(`/api/sessions/${session}/attachments/${id}`, { signal: leaving.signal });
+    await eventually(() => expect(store.requests).toHaveLength(asked + 1));
+    leaving.abort();
+    await expect(answer).rejects.toThrow();
+    left.resolve();
+    await eventually(async () => expect(await failures()).toBe(before + 1));
+    store.behave();
+  });
+
   it('T10 R6 a lost file is a note to the model, in this turn and later ones', async () => {
     const session = await opened();
     const lost = (await upload(session, 'lost words')).body;

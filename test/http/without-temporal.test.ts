@@ -5,6 +5,7 @@ import { Gate } from '../../tools/test-kit/gate.ts';
 import { type Answer, eventsOf, startHost, type TestCaller, type TestHost } from '../../tools/test-kit/host.ts';
 import { expectLeastOfThree } from '../../tools/test-kit/least-of-three.ts';
 import { patientPool } from '../../tools/test-kit/patient-pool.ts';
+import { PIXEL } from '../../tools/test-kit/pixel.ts';
 import { freshDatabase } from '../../tools/test-kit/servers.ts';
 import { withoutFunction } from '../../tools/test-kit/without-function.ts';
 
@@ -346,6 +347,10 @@ describe('messages while Temporal is down', () => {
       code: 'ModalityNotSupported',
       errors: [{ field: 'parts[0]', expected: expect.stringContaining('"openai/plain"') as string }],
     });
+    const init = { method: 'POST', headers: { 'content-type': 'image/png' }, body: Buffer.from(PIXEL, 'base64') };
+    const { url } = (await (await ada.fetch(`/api/sessions/${id}/attachments`, init)).json()) as { url: string };
+    const untold = { id: 'm7', parts: [{ type: 'file', mediaType: '', url }] };
+    expect((await send(untold)).body, 'of a type that was not told').toMatchObject({ code: 'ModalityNotSupported' });
     const { items } = (await ada.get(`/api/sessions/${id}/messages`)).body as { items: { metadata: object }[] };
     expect(items.map(({ metadata }) => metadata)).toEqual([
       { session_id: id, model },

@@ -198,8 +198,8 @@ export class TabSession {
   }
 
   /**
-   * Takes back a waiting message. False: it is being answered, and the page says so, it is being taken back already, or the
-   * conversation was left.
+   * Takes back a waiting message. False: it is being answered (the page says so) or taken back already, or the conversation was
+   * left.
    */
   async takeBack({ message: { id } }: Waiting): Promise<boolean> {
     const { takingBack } = this.view.get();
