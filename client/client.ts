@@ -451,7 +451,8 @@ export class PerdureClient {
   }
 
   /**
-   * The export of a session as JSON lines, as it is when the first piece is asked for. Memory does not grow with the session.
+   * The export of a session as JSON lines, as it is at one moment, when its turn has come. Memory does not grow
+   * with the session.
    * @throws {PerdureError} `SessionNotFound`, `TooMany`, `Unavailable` if the disk is full, or the bytes of an attachment cannot be read
    * now: of the first one before the first piece
    * @throws {LeftTheLineError} `signal` fired while it waited for others

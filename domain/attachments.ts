@@ -1,4 +1,4 @@
-import { cleanText } from './text.ts';
+import { cleanText, HIGH_AT_END } from './text.ts';
 
 const URL_SCHEME = 'perdure:';
 
@@ -26,7 +26,6 @@ const MAX_FILENAME = 256;
 const HIDDEN = /[\p{Cc}\u061C\u200B\uFEFF\u200E\u200F\u2028-\u202E\u2066-\u2069]/gu;
 /** Not a file's name, but a folder's. */
 const DOTS = /^\.+$/;
-const HIGH_AT_END = /[\uD800-\uDBFF]$/;
 
 /** A file's name without what is not seen of it, but makes it look like another one: `photo<U+202E>gnp.exe` looks like a picture's. */
 export function plainName(filename: string): string {

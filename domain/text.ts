@@ -3,7 +3,7 @@
  * offsets into a text stay the same.
  */
 const REPLACEMENT = '\uFFFD';
-const HIGH_AT_END = /[\uD800-\uDBFF]$/;
+export const HIGH_AT_END = /[\uD800-\uDBFF]$/;
 
 /** The text with U+0000 and lone surrogates replaced by U+FFFD; the same length. */
 export function cleanText(text: string): string {

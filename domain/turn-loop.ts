@@ -32,7 +32,7 @@ export function positionAfter<Call>(
 
 /** The actions of a turn. The workflow schedules activities for them; a turn in memory does them itself. */
 export interface TurnActions<Call, Retry, End> {
-  /** Runs the next step. `attempt` starts at 1 and increases after each temporary failure, of the provider or of the store of attachments. */
+  /** Runs the next step. `attempt` starts at 1 and increases after each temporary failure, of the provider or of a bucket. */
   step(attempt: number): Promise<StepNext<Call, Retry, End>>;
   /** Runs one tool call. Returns the turn's end if the call ends the turn. */
   tool(call: Call): Promise<End | undefined>;

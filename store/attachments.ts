@@ -46,7 +46,8 @@ export interface WholeFile extends WholeContent {
 }
 
 /**
- * Stores a file as an attachment of a session. If the session has these bytes already, nothing is stored.
+ * Stores a file as an attachment of a session. If the session has these bytes already, its attachment is returned; if
+ * its id is given, nothing is stored, either.
  * @param session its id, or what opens it once the file is stored
  * @returns undefined: there is no such session
  */

@@ -39,7 +39,7 @@ export class Exports {
   }
 
   /**
-   * The lines of a session as it is when the first piece is asked for. They wait for their reader in a temporary file: a slow one
+   * The lines of a session as it is at one moment, when its turn has come. They wait for their reader in a temporary file: a slow one
    * holds no snapshot in Postgres, and memory does not grow with the session.
    * @throws {PerdureError} `SessionNotFound`, `TooMany`, `Unavailable` if the disk is full, or the bytes of an attachment cannot be read
    * now: of the first one before the first piece

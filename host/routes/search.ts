@@ -13,8 +13,8 @@ export function searchRoutes(api: Api, { client }: HostParts): void {
       tag: 'Messages',
       summary: 'Search your own messages and the answers to them, best matches first',
       description:
-        'Also finds hidden messages, which are marked. A turn is found once it is over. Words match as they are written, in ' +
-        'any case, unless the installation searches in a language whose word forms are the same word.',
+        'Also finds hidden messages, which are marked. A turn is found once it is over. Words match in any case: as ' +
+        'they are written, or, if PERDURE_SEARCH_LANGUAGE names a language, in all their forms.',
       params: {},
       query: searchQuery,
       responses: { 200: jsonResponse(z.object({ items: z.array(searchHit) }), 'The best matches') },

@@ -18,7 +18,7 @@ export function transferRoutes(api: Api, { client, readers }: RouteParts): void 
       summary: 'Export a session as JSON lines',
       description:
         'A line for the session, those of its attachments, then one for each message, hidden ones too, each followed by those ' +
-        'of its parts: all as they are when the request arrives.',
+        'of its parts: all of one moment.',
       params: { id: sessionRef },
       responses: { 200: { mediaType: JSON_LINES, description: 'The lines, as a stream' } },
       errors: ['SessionNotFound', 'TooMany'],

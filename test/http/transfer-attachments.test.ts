@@ -13,20 +13,12 @@ import { scratchDir } from '../../tools/test-kit/scratch.ts';
 import { freshDatabase } from '../../tools/test-kit/servers.ts';
 import { answered, told } from '../rows/conversation.ts';
 import { rows, Session } from '../rows/session.ts';
-
-type Line = Record<string, unknown>;
+import { joined, type Line, parsed } from './json-lines.ts';
 
 const MAX_FILE = 3 * 1024 ** 2;
 const PNG = Buffer.from(PIXEL, 'base64');
 const PDF = Buffer.concat([Buffer.from('%PDF-1.7\n'), randomBytes(120_000)]);
 const digestOf = (bytes: Buffer) => createHash('sha256').update(bytes).digest('hex');
-const parsed = (text: string) =>
-  text
-    .trimEnd()
-    .split('\n')
-    .map((line) => JSON.parse(line) as Line);
-const joined = (lines: readonly unknown[]) => lines.map((line) => JSON.stringify(line)).join('\n');
-
 describe.each(['Postgres', 'a bucket'])('with contents in %s', (place) => {
   let db: pg.Pool;
   let ada: TestCaller;

@@ -17,8 +17,7 @@ import { freshDatabase } from '../../tools/test-kit/servers.ts';
 import { compact } from '../rows/compacting.ts';
 import { answered, conversation, everything, told } from '../rows/conversation.ts';
 import { rows, Session, textPart, toolPart } from '../rows/session.ts';
-
-type Line = Record<string, unknown> & { metadata?: Record<string, unknown> };
+import { joined, type Line, parsed } from './json-lines.ts';
 
 const MAX_IMPORT = 56 * 1024 ** 2;
 
@@ -41,13 +40,6 @@ async function exported(caller: TestCaller, session: string): Promise<string> {
   expect([response.status, response.headers.get('content-type')]).toEqual([200, 'application/jsonl']);
   return response.text();
 }
-
-const parsed = (text: string) =>
-  text
-    .trimEnd()
-    .split('\n')
-    .map((line) => JSON.parse(line) as Line);
-const joined = (lines: readonly unknown[]) => lines.map((line) => JSON.stringify(line)).join('\n');
 
 async function imported(caller: TestCaller, body: BodyInit, more: RequestInit = {}, query = '') {
   const response = await caller.fetch(`/api/import${query}`, { method: 'POST', body, ...more });

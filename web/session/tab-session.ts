@@ -251,7 +251,8 @@ export class TabSession {
   /** Loads earlier messages until one of them is there. False: it is none of those that are shown, or could not be read. */
   async showBackTo(messageId: string, signal: AbortSignal): Promise<boolean> {
     const isThere = () => this.chat.messages.some(({ id }) => id === messageId);
-    for (let read: string | null = ''; !isThere();) {
+    let read = '';
+    while (!isThere()) {
       const { earlier } = this.view.get();
       if (earlier === null || earlier === read || signal.aborted) return false;
       read = earlier;
